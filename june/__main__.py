@@ -1,0 +1,9 @@
+"""
+``python -m june``.
+"""
+
+import sys
+
+from june.cli import main
+
+sys.exit(main())

@@ -1,0 +1,174 @@
+"""
+``june run``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+import traceback
+from typing import Any
+
+import msgspec
+
+import june
+from june._text import duration
+from june.cli._targets import UsageError, find, parse_inputs
+from june.errors import GraphError, InputError, RunCancelled, RunFailed, RunInterrupted, SnapshotError
+from june.running import RunResult, run
+from june.snapshots import Snapshot
+from june.traces import SETTLED, TraceNode, Update
+
+_PACKAGE = os.path.dirname(june.__file__)
+
+
+def add_to(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser: argparse.ArgumentParser = commands.add_parser(
+        "run", help="run the steps of a file or module", description="Run the steps of a file or module."
+    )
+    parser.add_argument(
+        "target", metavar="FILE.py[:STEP]|MODULE[:STEP]", help="what to run; without STEP, all that it has"
+    )
+    parser.add_argument(
+        "--input", action="append", default=[], metavar="NAME=VALUE", help="give an input (repeatable)"
+    )
+    parser.add_argument(
+        "--resume",
+        metavar="PATH",
+        help="reuse finished steps from PATH if it exists, and save them there at the end, also after a "
+        "failure or Ctrl-C",
+    )
+    parser.add_argument(
+        "--refresh", action="append", default=[], metavar="ID", help="run a step again (repeatable)"
+    )
+    parser.add_argument("--concurrency", type=int, default=16, metavar="N", help="steps at once (16)")
+    parser.add_argument("--quiet", action="store_true", help="show no progress")
+    parser.set_defaults(execute=execute)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Run what was asked for, print its result, and give the exit code."""
+    try:
+        wanted = find(arguments.target)
+        inputs = parse_inputs(arguments.input, wanted)
+        snapshot = _load(arguments.resume)
+        progress = None if arguments.quiet else _Progress()
+        result = run(
+            wanted,
+            inputs=inputs,
+            snapshot=snapshot,
+            refresh=arguments.refresh,
+            concurrency=arguments.concurrency,
+            on_update=progress,
+        )
+    except (GraphError, InputError, SnapshotError, UsageError, ValueError) as error:
+        _say(f"june run: {error}")
+        return 2
+    except (RunFailed, RunCancelled) as error:
+        return _ended(error, arguments)
+    _save(arguments.resume, result.snapshot())
+    if progress is not None:
+        _say(_summary(result))
+    _print(result)
+    return 0
+
+
+def _load(path: str | None) -> Snapshot | None:
+    if path is None:
+        return None
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder):
+        raise UsageError(f"--resume {path}: there is no folder {folder}")
+    try:
+        return Snapshot.load(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise UsageError(f"--resume {path}: {error.strerror}") from None
+
+
+def _save(path: str | None, snapshot: Snapshot) -> None:
+    if path is not None:
+        snapshot.save(path)
+
+
+class _Progress:
+    """Writes a line to standard error for each step that ends."""
+
+    def __call__(self, update: Update) -> None:
+        node = update.node
+        if update.kind == "note":
+            _say(f"{node.id}: {node.notes[-1]}")
+        elif update.kind == "status" and node.status in SETTLED and not node.resumed:
+            _say(self._line(node))
+
+    @staticmethod
+    def _line(node: TraceNode) -> str:
+        took = "" if node.duration is None else f" in {duration(node.duration)}"
+        why = f" ({node.reason})" if node.reason and node.status in ("skipped", "blocked", "done") else ""
+        return f"{node.id}: {node.status}{took}{why}"
+
+
+def _summary(result: RunResult[Any]) -> str:
+    nodes = result.trace.nodes
+    ran = sum(1 for node in nodes if node.status == "done" and not node.resumed)
+    resumed = sum(1 for node in nodes if node.resumed)
+    return f"done: {ran} of {len(nodes)} steps ran, {resumed} reused"
+
+
+def _print(result: RunResult[Any]) -> None:
+    value = result.result
+    values = value if isinstance(value, tuple) else (value,)
+    for one in values[0] if len(values) == 1 and isinstance(values[0], tuple) else values:
+        if isinstance(one, str):
+            print(one)
+        elif one is not None:
+            try:
+                print(msgspec.json.format(msgspec.json.encode(one), indent=2).decode())
+            except (TypeError, ValueError):
+                print(repr(one))
+
+
+def _ended(error: RunFailed | RunCancelled, arguments: argparse.Namespace) -> int:
+    """Say how a run ended that did not succeed, and what became of what had finished."""
+    snapshot = error.snapshot()
+    _save(arguments.resume, snapshot)
+    if isinstance(error, RunFailed):
+        for one in error.exceptions:
+            _say("".join(_own_frames(one)).rstrip())
+        _say(error.message)
+    else:
+        _say(str(error))
+    done = sum(1 for node in error.trace if node.status == "done")
+    if arguments.resume is not None:
+        _say(f"finished steps are saved; go on with: {_same_command(arguments)}")
+    elif done:
+        steps = "1 finished step is" if done == 1 else f"{done} finished steps are"
+        _say(f"{steps} lost; pass --resume PATH to keep them the next time")
+    return 130 if isinstance(error, RunInterrupted) else 1
+
+
+def _own_frames(error: BaseException) -> list[str]:
+    """Format an exception without the frames that are June's own."""
+    shown = traceback.TracebackException.from_exception(error)
+    part: traceback.TracebackException | None = shown
+    while part is not None:
+        part.stack = traceback.StackSummary.from_list(
+            [frame for frame in part.stack if not frame.filename.startswith(_PACKAGE + os.sep)]
+        )
+        part = part.__cause__ or part.__context__
+    return list(shown.format())
+
+
+def _same_command(arguments: argparse.Namespace) -> str:
+    words = ["june", "run", arguments.target]
+    for one in arguments.input:
+        words += ["--input", one]
+    return shlex.join([*words, "--resume", arguments.resume])
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,501 @@
+"""
+The executor: a pool of trio tasks that take ready steps and run them.
+
+A worker asks the run for the next step, runs it, and tells the run how it ended. Steps that never wait are
+run one after the other by a single worker; only when a step is about to wait is another one woken (or
+made) for what else there is to do. Slots are counted by the run: a worker is not one, so that steps found
+in the snapshot need none, and a wait between two attempts holds none.
+
+Plain functions go to threads, and coroutines that need asyncio to a loop in a thread. No worker waits for
+those: what they give comes back by a callback on the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Container
+from contextvars import Context
+from functools import partial
+from time import perf_counter
+from typing import Any
+
+import trio
+
+from june import _trampoline
+from june._asyncio import AsyncioThread
+from june._text import duration
+from june._threads import Threads
+from june.errors import ResultWarning, StepError, StepTimeoutError
+from june.runs import PAUSE, Run
+from june.stepruns import StepRun
+from june.traces import TraceNode
+
+_BREATH_SECONDS = 0.01
+"""How long a worker goes on with steps that never wait before it lets others have a turn."""
+
+Watcher = Callable[[str, TraceNode], None]
+
+
+class _Attempt:
+    """
+    An attempt at a step that runs in another thread.
+
+    Attributes:
+        one: The step.
+        abandoned: Whether the step is over without it; it still holds its slot until it really ends.
+    """
+
+    __slots__ = ("abandoned", "one")
+
+    def __init__(self, one: StepRun) -> None:
+        self.one = one
+        self.abandoned = False
+
+
+class _Worker:
+    """
+    A pooled task, and what must be the same after each step that it runs.
+
+    An open cancel scope would cancel whatever the task runs next, and a `trio.Lock` that is still held would
+    be held by it; a step that has a task to itself leaves neither to others. So a task on which a step has
+    left something behind ends with that step.
+
+    Attributes:
+        task: The task.
+        status: Its cancel status between steps: trio's innermost cancel scope around it. Private to trio, and
+            the one thing that shows a scope left open without a scope of June's own around each step, which
+            costs more than all else that a step costs.
+        spoiled: Whether a step has left something behind.
+    """
+
+    __slots__ = ("spoiled", "status", "task")
+
+    def __init__(self, task: trio.lowlevel.Task) -> None:
+        self.task = task
+        self.status: Any = task._cancel_status  # type: ignore[attr-defined]  # see above
+        self.spoiled = False
+
+    def mend(self, one: StepRun, status: Any, error: BaseException | None) -> BaseException | None:
+        """Leave the scopes that a step left open; give the error that this is, or the step's own."""
+        if self.task in _LOCK_HOLDERS:
+            self.spoiled = True
+        if self.task._cancel_status is status:  # type: ignore[attr-defined]  # see above
+            return error
+        self.spoiled = True
+        self.task._activate_cancel_status(status)  # type: ignore[attr-defined]  # see above
+        return error or StepError(
+            f"step {one.id!r} ({one.node.declaration.place}) ended with a cancel scope or a nursery still "
+            "open; leave each one before the step returns"
+        )
+
+
+class Executor:
+    """
+    Executes one run.
+
+    Attributes:
+        run: The run's state.
+        cause: Why the run was cut off: ``failure``, ``cancel``, ``deadline``, ``interrupt``, ``update``
+            (a watcher raised), or None.
+        error: What the watcher raised, or None.
+    """
+
+    def __init__(self, run: Run, context: Context, watcher: Watcher | None, deadline: float | None) -> None:
+        """
+        Args:
+            run: The run, not begun.
+
+            context: The context variables that each step is to see.
+
+            watcher: Called on the loop with what changed and its node, or None.
+
+            deadline: Seconds for the whole run, or None.
+        """
+        self.run = run
+        self.cause: str | None = None
+        self.error: BaseException | None = None
+        self._context = context
+        self._watcher = watcher
+        self._deadline = deadline
+        self._token: trio.lowlevel.TrioToken | None = None
+        self._thread = 0
+        self._idle = trio.lowlevel.ParkingLot()
+        self._waits: set[trio.CancelScope] = set()
+        self._attempts: set[_Attempt] = set()
+        self._cancel_asked = False
+
+    # -- From outside, from any thread.
+
+    def cancel(self, cause: str = "cancel") -> None:
+        """Cut the run off."""
+        self._cancel_asked = True
+        token = self._token
+        if token is None:
+            self.cause = self.cause or cause
+        elif threading.get_ident() == self._thread:
+            self._cut(cause)
+        else:
+            try:
+                token.run_sync_soon(self._cut, cause)
+            except trio.RunFinishedError:
+                pass
+
+    # -- The run.
+
+    @trio.lowlevel.enable_ki_protection
+    async def execute(self) -> None:
+        """
+        Run until everything is done, has failed, or is cut off.
+
+        Steps' failures are not raised; they are on the run.
+
+        Raises:
+            trio.Cancelled: If the task that called it is cancelled.
+        """
+        self._token = trio.lowlevel.current_trio_token()
+        self._thread = threading.get_ident()
+        self._over = trio.Event()
+        self._threads = Threads(self._token, self._delivered)
+        self._asyncio = AsyncioThread(self._token, self._delivered)
+        if self._watcher is not None:
+            self.run.on_change = self._changed
+        try:
+            await self._execute()
+        except BaseException as error:
+            # Only now can a second Ctrl-C, or the caller's own cancellation, come through the nursery.
+            rest = _without(error, KeyboardInterrupt)
+            if rest is not error:
+                self.cause = "interrupt"
+            if rest is not None:
+                raise
+        finally:
+            self.run.cancelled = self.cause is not None or self.run.cancelled
+            self._threads.close()
+            for attempt in self._attempts:
+                attempt.abandoned = True
+            with trio.CancelScope(shield=True):
+                await self._asyncio.close()
+            self.run.close()
+
+    async def _execute(self) -> None:
+        run = self.run
+        async with trio.open_nursery() as nursery:
+            self._nursery = nursery
+            scope = nursery.cancel_scope
+            if self._deadline is not None:
+                scope.deadline = trio.current_time() + self._deadline
+            if self._cancel_asked:
+                self._cut(self.cause or "cancel")
+            run.begin()
+            self._check_failures()
+            nursery.start_soon(self._work)
+            try:
+                await self._over.wait()
+            except KeyboardInterrupt:
+                self._cut("interrupt")
+            except trio.Cancelled:
+                run.cancelled = True
+                raise
+            scope.cancel()
+        if not self._over.is_set() and self.cause is None and scope.cancelled_caught:
+            self.cause = "deadline"
+
+    def _cut(self, cause: str) -> None:
+        """Cancel everything that runs."""
+        if self.cause is None or cause == "interrupt":
+            self.cause = cause
+        self.run.stopping = True
+        self.run.cancelled = True
+        self._nursery.cancel_scope.cancel()
+
+    def _check_failures(self) -> None:
+        """Do what ``on_error`` says about failures that came up since the last look."""
+        if not self.run.stopping:
+            return
+        if self.run.options.on_error == "cancel" and self.run.failures and self.cause is None:
+            self._cut("failure")
+        for scope in self._waits:
+            scope.cancel()
+
+    def _changed(self, what: str, one: TraceNode) -> None:
+        """Tell the watcher; where that raises, the run has failed."""
+        assert self._token is not None and self._watcher is not None  # set before the first change
+        if threading.get_ident() != self._thread:
+            try:
+                self._token.run_sync_soon(self._changed, what, one)
+            except trio.RunFinishedError:
+                pass
+            return
+        if self.error is not None:
+            return
+        try:
+            _let_interrupts_in(self._watcher, what, one)
+        except KeyboardInterrupt:
+            self._cut("interrupt")
+        except BaseException as error:
+            self.error = error
+            self._cut("update")
+
+    # -- Workers.
+
+    def _wake(self) -> None:
+        """See to it that somebody does what there is to do."""
+        if self.run.has_work:
+            if self._idle:
+                self._idle.unpark()
+            else:
+                self._nursery.start_soon(self._work)
+        elif self.run.over:
+            self._over.set()
+
+    @trio.lowlevel.enable_ki_protection
+    async def _work(self) -> None:
+        run = self.run
+        worker = _Worker(trio.lowlevel.current_task())
+        breath = perf_counter() + _BREATH_SECONDS
+        while True:
+            one = run.next()
+            if one is None:
+                if run.stopping:
+                    self._check_failures()
+                if run.over:
+                    self._over.set()
+                await self._idle.park()
+                breath = perf_counter() + _BREATH_SECONDS
+                continue
+            if one is PAUSE:
+                await trio.lowlevel.checkpoint()
+                breath = perf_counter() + _BREATH_SECONDS
+                continue
+            declaration = one.node.declaration
+            if declaration.runs_on != "trio":
+                self._run_elsewhere(one, declaration.runs_on)
+                now = perf_counter()
+            else:
+                if declaration.timeout is not None:
+                    await self._run_timed(one, worker, declaration.timeout)
+                else:
+                    rest = self._begin_here(one, worker)
+                    if rest is not None:
+                        await self._go_on_here(one, worker, rest)
+                if worker.spoiled:
+                    self._nursery.start_soon(self._work)
+                    return
+                now = one._finished
+            if now > breath:
+                await trio.lowlevel.checkpoint()
+                breath = perf_counter() + _BREATH_SECONDS
+
+    def _begin_here(self, one: StepRun, worker: _Worker) -> tuple[Context, Any, Any] | None:
+        """
+        Begin an attempt at an async step.
+
+        Returns:
+            None if that was all of it; or its context, its coroutine, and what that asks of trio.
+        """
+        arguments = self.run.begin_attempt(one)
+        context = self._context.copy()
+        try:
+            state, value = context.run(_trampoline.begin, one, one.node.declaration.function, arguments)
+        except BaseException as error:
+            self._ended(one, None, error, worker)
+            return None
+        if state is _trampoline.FINISHED:
+            self._ended(one, value, None, worker)
+            return None
+        return context, state, value
+
+    async def _go_on_here(self, one: StepRun, worker: _Worker, rest: tuple[Context, Any, Any]) -> None:
+        """Go on with an async step that is about to wait."""
+        self._wake()
+        try:
+            value = await _trampoline.Rest(*rest)
+        except BaseException as error:
+            self._ended(one, None, error, worker)
+        else:
+            self._ended(one, value, None, worker)
+
+    async def _run_timed(self, one: StepRun, worker: _Worker, timeout: float) -> None:
+        """Run an attempt at an async step that has a timeout."""
+        arguments = self.run.begin_attempt(one)
+        context = self._context.copy()
+        error: BaseException | None = None
+        value: Any = None
+        with trio.move_on_after(timeout) as scope:
+            inside = worker.task._cancel_status  # type: ignore[attr-defined]  # see _Worker
+            try:
+                state, value = context.run(_trampoline.begin, one, one.node.declaration.function, arguments)
+                if state is not _trampoline.FINISHED:
+                    self._wake()
+                    value = await _trampoline.Rest(context, state, value)
+            except trio.Cancelled:
+                raise
+            except BaseException as raised:
+                error = raised
+            error = worker.mend(one, inside, error)
+        if scope.cancelled_caught:
+            error = self._timed_out(one)
+        self._ended(one, value, error, worker)
+
+    def _ended(self, one: StepRun, value: Any, error: BaseException | None, worker: _Worker | None) -> None:
+        """An attempt has ended: give back its slot, and take its result or decide what its error means."""
+        run = self.run
+        run.release(one)
+        if worker is not None and (
+            worker.task._cancel_status is not worker.status  # type: ignore[attr-defined]  # see _Worker
+            or worker.task in _LOCK_HOLDERS
+        ):
+            error = worker.mend(one, worker.status, error)
+        if one.node.bindings:
+            try:
+                run.check_arguments(one)
+            except ResultWarning as warning:
+                # Warnings are errors here, as under pytest -W error.
+                error = error or warning
+        if error is None:
+            run.finish(one, value)
+            if run.stopping:
+                self._check_failures()
+        else:
+            self._went_wrong(one, error)
+
+    # -- Attempts that no worker waits for.
+
+    def _run_elsewhere(self, one: StepRun, runs_on: str) -> None:
+        """Run a plain function on the spot or in a thread, or a coroutine on asyncio."""
+        arguments = self.run.begin_attempt(one)
+        context = self._context.copy()
+        function = one.node.declaration.function
+        if runs_on == "inline":
+            try:
+                value = context.run(_trampoline.begin_plain, one, function, arguments)
+            except BaseException as error:
+                self._ended(one, None, error, None)
+            else:
+                self._ended(one, value, None, None)
+            return
+        attempt = _Attempt(one)
+        self._attempts.add(attempt)
+        if runs_on == "asyncio":
+            context.run(_trampoline.enter, one)
+            self._asyncio.submit(attempt, lambda: _trampoline.call(function, one, arguments), context)
+        else:
+            self._threads.submit(
+                attempt, partial(context.run, _trampoline.begin_plain, one, function, arguments)
+            )
+        if one.node.declaration.timeout is not None:
+            self._nursery.start_soon(self._watch, attempt, one.node.declaration.timeout)
+
+    async def _watch(self, attempt: _Attempt, timeout: float) -> None:
+        """Keep the word of a timeout on an attempt that nothing can stop."""
+        await trio.sleep(timeout)
+        if attempt not in self._attempts:
+            return
+        attempt.abandoned = True
+        if attempt.one.node.declaration.runs_on == "asyncio":
+            self._asyncio.cancel(attempt)
+        self._went_wrong(attempt.one, self._timed_out(attempt.one))
+        self._wake()
+
+    def _delivered(self, attempt: _Attempt, value: Any, error: BaseException | None) -> None:
+        """Take what came back from another thread; called on the loop."""
+        self._attempts.discard(attempt)
+        if attempt.abandoned:
+            self.run.release(attempt.one)
+        else:
+            self._ended(attempt.one, value, error, None)
+        self._wake()
+
+    # -- What went wrong.
+
+    @staticmethod
+    def _timed_out(one: StepRun) -> StepTimeoutError:
+        seconds = one.node.declaration.timeout or 0.0
+        return StepTimeoutError(
+            f"step {one.id!r} ({one.node.declaration.place}) took longer than its timeout of "
+            f"{duration(seconds)}"
+        )
+
+    def _went_wrong(self, one: StepRun, error: BaseException) -> None:
+        """Decide what an attempt that raised means: another attempt, a failure, or the end of the run."""
+        run = self.run
+        if isinstance(error, KeyboardInterrupt):
+            run.fail(one, error, "aborted")
+            self._cut("interrupt")
+            return
+        if _without(error, trio.Cancelled) is None or (
+            run.cancelled and isinstance(error, asyncio.CancelledError)
+        ):
+            if run.cancelled or trio.current_effective_deadline() == float("-inf"):
+                # The caller's own scope may be what was cancelled; nothing new may start either way.
+                run.stopping = run.cancelled = True
+                run.fail(one, error, "aborted")
+                return
+        if not isinstance(error, Exception):
+            cause = error
+            error = StepError(
+                f"step {one.id!r} ({one.node.declaration.place}) raised {type(cause).__name__}, "
+                "which is no exception of its own to fail with"
+            )
+            error.__cause__ = cause
+        _hint_at_asyncio(error)
+        retry = one.node.declaration.retry
+        if retry is not None and not run.stopping:
+            try:
+                delay = retry.delay(error, one.attempts, perf_counter() - one._started)
+            except Exception as problem:
+                problem.__context__ = error
+                delay, error = None, problem
+            if delay is not None:
+                one.status = "queued"
+                run.tell("status", one)
+                self._nursery.start_soon(self._wait_and_try_again, one, error, delay)
+                return
+        run.fail(one, error)
+        self._check_failures()
+
+    async def _wait_and_try_again(self, one: StepRun, error: Exception, delay: float) -> None:
+        with trio.CancelScope() as scope:
+            self._waits.add(scope)
+            try:
+                await trio.sleep(delay)
+            finally:
+                self._waits.discard(scope)
+        if self.run.stopping:
+            self.run.fail(one, error)
+        else:
+            self.run.try_again(one)
+        self._wake()
+
+
+@trio.lowlevel.disable_ki_protection
+def _let_interrupts_in(watcher: Watcher, what: str, one: TraceNode) -> None:
+    watcher(what, one)
+
+
+def _without(error: BaseException, kind: type[BaseException]) -> BaseException | None:
+    """Take the exceptions of *kind* out of a group, or give None if nothing else is there."""
+    if isinstance(error, kind):
+        return None
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(kind)[1]
+    return error
+
+
+def _hint_at_asyncio(error: Exception) -> None:
+    text = str(error) if isinstance(error, (RuntimeError, TypeError)) else ""
+    if "no running event loop" in text or "unrecognized yield message" in text:
+        error.add_note("this step uses asyncio; run it there with @step(..., runs_on='asyncio')")
+
+
+def _lock_holders() -> Container[trio.lowlevel.Task]:
+    """The tasks that hold a `trio.Lock` now; trio knows them since 0.28, to break locks that end held."""
+    try:
+        from trio._core._parking_lot import GLOBAL_PARKING_LOT_BREAKER
+    except ImportError:
+        return ()
+    return GLOBAL_PARKING_LOT_BREAKER
+
+
+_LOCK_HOLDERS = _lock_holders()

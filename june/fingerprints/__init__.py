@@ -1,0 +1,184 @@
+"""
+Fingerprints: a function's code, and any value, as a hash that is equal in every process.
+
+::
+
+    __init__     Fingerprinter, what the rest of June uses
+    _walkers     from a function to all that it names in the user's own code
+    _functions   a function's canonical tree, remembered by code object
+    _classes     what a user's class is
+    _library     values of the standard library's own types
+    _values      values as bytes, injectively
+    _pieces      the pieces of a fingerprint, and their sum
+    _trees       the canonical form of a syntax tree
+    _scopes      Python's scoping rules
+    _sources     the syntax tree that a code object was compiled from
+    _bytecode    code objects without their places
+    _origins     what is user code
+
+Each module imports from those below it only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from hashlib import blake2b
+from types import FunctionType
+from typing import Any
+
+import attrs
+import msgspec
+
+from june.fingerprints._origins import is_user_class, is_user_function
+from june.fingerprints._pieces import Content, KeyFailure, Piece, explain_records, sum_of
+from june.fingerprints._values import Encoder, is_plain
+from june.fingerprints._walkers import CodeWalker
+
+__all__ = ["CodeFingerprint", "Fingerprinter", "KeyFailure", "ValueFingerprint", "explain"]
+
+_encode_json = msgspec.json.Encoder().encode
+
+
+@attrs.frozen
+class CodeFingerprint:
+    """
+    What a function's code is, with all that it names in the user's own code.
+
+    Attributes:
+        digest: 32 hex digits: equal if and only if the code does the same, as far as June can see.
+
+        records: Label and 16 hex digits for each piece that counted, to say what changed. Labels hold no
+            folders, and are not in the digest.
+
+        opaque: What could not be seen into and counts by its type: `CLIENT in flows.py: Client`.
+
+        notes: What else a person should know: `bytecode of f() in flows.py counts: no source`.
+    """
+
+    digest: str
+    records: Mapping[str, str]
+    opaque: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class ValueFingerprint(msgspec.Struct, frozen=True):
+    """
+    What a value is.
+
+    Attributes:
+        digest: 17 bytes: `j` and the hash of its JSON if it is exactly plain JSON, else `v` and the hash
+            of an injective encoding.
+
+        opaque: Places that could not be seen into: `value.client: Client`.
+    """
+
+    digest: bytes
+    opaque: tuple[str, ...] = ()
+
+
+def explain(old: Mapping[str, str], new: Mapping[str, str]) -> str:
+    """
+    Say what differs between the records of two code fingerprints.
+
+    Pieces that came or went are named only if none changed: an edit of the step's code brings and drops
+    pieces, and it is the edit that a person looks for.
+
+    Example:
+        >>> explain({"step code": "a1", "helper clean() in text.py": "b1"},
+        ...         {"step code": "a1", "helper clean() in text.py": "b2"})
+        'helper clean() in text.py'
+    """
+    return explain_records(old, new)
+
+
+class Fingerprinter:
+    """
+    Computes fingerprints for one build of a graph, or one run.
+
+    It reads each value once, so a new one is made for each build. Syntax trees are remembered for as long
+    as their code objects live, by all of them together.
+    """
+
+    def __init__(self) -> None:
+        self._walker = CodeWalker()
+        self._codes: dict[tuple[int, bool], tuple[object, CodeFingerprint]] = {}
+
+    def code(self, function: Callable[..., Any], *, defaults: bool = True) -> CodeFingerprint:
+        """
+        Fingerprint a function, or any other callable of the user's.
+
+        Args:
+            function: The function.
+
+            defaults: Count the values of its own parameters' defaults. A step's used defaults are inputs,
+                which are keyed by themselves.
+
+        Raises:
+            KeyFailure: If a part of it cannot be computed.
+        """
+        known = self._codes.get((id(function), defaults))
+        if known is not None:
+            return known[1]
+        root = self._root(function, defaults)
+        found = sum_of(root)
+        fingerprint = CodeFingerprint(
+            found.digest.hex(), found.records(self._step_piece(root)), found.opaque(), found.notes()
+        )
+        self._codes[id(function), defaults] = (function, fingerprint)
+        return fingerprint
+
+    def _root(self, function: Callable[..., Any], defaults: bool) -> Piece:
+        if isinstance(function, FunctionType) and is_user_function(function):
+            return self._walker.function_piece(function, defaults)
+        return Piece("step code", function, partial(self._write_value, function, "step"))
+
+    def _step_piece(self, root: Piece) -> Piece:
+        """The function that decorators wrap is what a person takes for the step's code."""
+        piece = root
+        while isinstance(piece.held, FunctionType):
+            wrapped = piece.held.__dict__.get("__wrapped__")
+            inner = [child for child in piece.children if child.held is wrapped]
+            if wrapped is None or not inner:
+                break
+            piece = inner[0]
+        return piece
+
+    def classes(self, classes: Iterable[type]) -> bytes:
+        """
+        Hash the code of those classes that are the user's: methods, attributes, bases, and what they name.
+
+        Args:
+            classes: The classes; their order counts.
+
+        Returns:
+            16 bytes.
+
+        Raises:
+            KeyFailure: If a part of it cannot be computed.
+        """
+        found = [cls for cls in classes if is_user_class(cls)]
+
+        def write(content: Content) -> None:
+            for cls in found:
+                content.refer(self._walker.class_piece(cls))
+
+        return sum_of(Piece("classes", found, write)).digest
+
+    def value(self, value: object) -> ValueFingerprint:
+        """
+        Fingerprint a value: a run input, a bound value, a used default, an item.
+
+        Raises:
+            KeyFailure: If a part of it cannot be computed.
+        """
+        try:
+            if is_plain(value):
+                return ValueFingerprint(b"j" + blake2b(_encode_json(value), digest_size=16).digest())
+        except (UnicodeEncodeError, OverflowError, ValueError, RecursionError):
+            pass  # lone surrogates, huge integers, a list in itself
+        found = sum_of(Piece("value", value, partial(self._write_value, value, "value")))
+        return ValueFingerprint(b"v" + found.digest, found.opaque())
+
+    def _write_value(self, value: object, place: str, content: Content) -> None:
+        Encoder(content, self._walker, (place, "")).encode(value)

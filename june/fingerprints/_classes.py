@@ -1,0 +1,206 @@
+"""
+What a user's class is: its statement, its bases, and what it holds at run time.
+
+The statement gives what cannot be read from the class afterwards (decorators, annotations, the order of
+fields); everything that the class holds counts by its value, so an attribute set later counts too.
+"""
+
+from __future__ import annotations
+
+import enum
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from june._text import short_path
+from june.fingerprints._origins import is_user_class, is_user_function
+from june.fingerprints._pieces import Content
+from june.fingerprints._scopes import Scope
+from june.fingerprints._sources import class_node
+from june.fingerprints._trees import Tree, class_tree
+from june.fingerprints._values import Encoder, is_a, local_qualname, type_attribute
+
+_SKIPPED = frozenset(
+    [
+        "__module__",
+        "__qualname__",
+        "__doc__",
+        "__dict__",
+        "__weakref__",
+        "__annotations__",
+        "__firstlineno__",
+        "__slots__",
+        "__static_attributes__",
+        "__match_args__",
+        "__type_params__",
+        "__annotate__",
+        "__annotate_func__",
+        "__annotations_cache__",
+        "__conditional_annotations__",
+        "_abc_impl",
+    ]
+)
+_DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)
+
+
+class ClassForm(NamedTuple):
+    """
+    What of a class never changes.
+
+    Attributes:
+        tree: Its statement without what it holds; `None` if that was not found.
+
+        bound: The names that the statement binds.
+
+        path: The file or cell, `""` if unknown.
+    """
+
+    tree: Tree | None
+    bound: frozenset[str]
+    path: str
+
+
+_forms: dict[int, tuple[weakref.ref[type], ClassForm]] = {}
+
+
+def class_form(cls: type) -> ClassForm:
+    """Give the form of *cls*, found at the first call."""
+    key = id(cls)
+    known = _forms.get(key)
+    if known is not None and known[0]() is cls:
+        return known[1]
+    node, path = class_node(cls)
+    form = ClassForm(None, frozenset(), path)
+    if node is not None:
+        scope = Scope("class", None)
+        scope.collect(node.body)
+        form = ClassForm(class_tree(node, lambda name: _holds(cls, name)), frozenset(scope.bound), path)
+
+    def forget(reference: object) -> None:
+        _forms.pop(key, None)
+
+    _forms[key] = (weakref.ref(cls, forget), form)
+    return form
+
+
+def _holds(cls: type, name: str) -> bool:
+    """Say whether the value of *name* can be read from the class."""
+    if name not in vars(cls):
+        return name in getattr(cls, "_field_defaults", ())
+    return not is_a(vars(cls)[name], _DESCRIPTORS) and type(vars(cls)[name]).__name__ != "_tuplegetter"
+
+
+def class_label(cls: type) -> str:
+    """What people call the class: `class Report in model.py`."""
+    path = class_form(cls).path
+    return f"class {local_qualname(cls)}{f' in {short_path(path)}' if path else ''}"
+
+
+def write_class(
+    cls: type, content: Content, encoder: Encoder, write_function: Callable[[types.FunctionType], None]
+) -> None:
+    """
+    Write a user's class, but for the names that its statement uses.
+
+    Args:
+        cls: The class.
+
+        content: Where to write.
+
+        encoder: Writes values into *content*.
+
+        write_function: Writes a function of the class's own into *content*.
+    """
+    form = class_form(cls)
+    content.text(b"K", local_qualname(cls))
+    if form.tree is not None:
+        content.atom(b"k", form.tree.digest)
+        content.docs += form.tree.docs
+    else:
+        _write_unseen(cls, encoder)
+    content.out += b"%d:" % len(cls.__bases__)
+    for base in cls.__bases__:
+        encoder.type_of(base)
+    if type(cls) is not type:
+        encoder.type_of(type(cls))
+    if issubclass(cls, enum.Enum):
+        _write_members(cls, encoder)
+    for name in sorted(vars(cls)):
+        value = vars(cls)[name]
+        if _counts(cls, name, value, form):
+            content.text(b".", name)
+            _write_attribute(cls, name, value, encoder, write_function)
+
+
+def _write_unseen(cls: type, encoder: Encoder) -> None:
+    """Write what a class without a statement (`make_dataclass`, `namedtuple`, `type()`) is made of."""
+    held = vars(cls)
+    encoder.encode(held.get("__annotations__"))
+    encoder.encode(held.get("_fields") if issubclass(cls, tuple) else None)
+    encoder.encode(held.get("_field_defaults") if issubclass(cls, tuple) else None)
+    for name, field in held.get("__dataclass_fields__", {}).items():
+        encoder.content.text(b".", name)
+        for part in ("init", "repr", "hash", "compare", "kw_only"):
+            encoder.encode(getattr(field, part, None))
+        factory = field.default_factory
+        encoder.encode(factory if isinstance(factory, (type, types.FunctionType)) else None)
+
+
+def _write_members(cls: type[enum.Enum], encoder: Encoder) -> None:
+    """Write the members of an enum in their order; how the class holds them differs between versions."""
+    encoder.content.out += b"%d:" % len(cls.__members__)
+    for name, member in cls.__members__.items():
+        encoder.content.text(b".", name)
+        encoder.inside(f".{name}", vars(member).get("_value_"))
+
+
+def _counts(cls: type, name: str, value: object, form: ClassForm) -> bool:
+    """Say whether an attribute of the class was put there by the user."""
+    if name in _SKIPPED or is_a(value, _DESCRIPTORS):
+        return False
+    if name in form.bound:
+        return not (issubclass(cls, enum.Enum) and name in cls.__members__) and _holds(cls, name)
+    if issubclass(cls, enum.Enum) and (name.startswith("_") or name in cls.__members__):
+        return False
+    if issubclass(cls, tuple) and type_attribute(cls, "_fields") is not None:
+        return False
+    if name.startswith("_is_") and name.endswith("protocol"):
+        return False
+    if name.startswith("__") and name.endswith("__"):
+        # Made by a decorator or a metaclass of a library, unless a function of the user's was put there.
+        return is_a(value, types.FunctionType) and _is_written(value)
+    return not is_a(value, types.FunctionType) or _is_written(value)
+
+
+def _is_written(function: types.FunctionType) -> bool:
+    """Say whether somebody wrote the function, rather than dataclasses or attrs."""
+    path = function.__code__.co_filename
+    generated = path == "<string>" or path.startswith("<attrs generated")
+    return not generated and is_user_function(function)
+
+
+def _write_attribute(
+    cls: type,
+    name: str,
+    value: Any,
+    encoder: Encoder,
+    write_function: Callable[[types.FunctionType], None],
+) -> None:
+    """Write one attribute: methods of the class's own as part of it, anything else as a value."""
+    if is_a(value, (staticmethod, classmethod)):
+        encoder.content.text(b"W", type(value).__name__)
+        value = value.__func__
+    if is_a(value, property) and type(value) is property:
+        encoder.content.atom(b"P")
+        for part in (value.fget, value.fset, value.fdel):
+            _write_attribute(cls, name, part, encoder, write_function)
+        return
+    if type(value).__name__ == "cached_property" and not is_user_class(type(value)):
+        encoder.content.atom(b"CP")
+        value = value.func
+    is_own = is_a(value, types.FunctionType) and is_user_function(value)
+    if is_own and local_qualname(value).startswith(local_qualname(cls) + "."):
+        write_function(value)
+    else:
+        encoder.inside(f".{name}", value)

@@ -1,0 +1,105 @@
+"""
+The canonical tree of a function, remembered for as long as its code object lives.
+"""
+
+from __future__ import annotations
+
+import weakref
+from types import CodeType, FunctionType, ModuleType
+from typing import NamedTuple
+
+from june._text import short_path
+from june.fingerprints._bytecode import named, nested, shape_bytes
+from june.fingerprints._sources import function_node
+from june.fingerprints._trees import Tree, Use, function_tree
+from june.fingerprints._values import local_qualname
+
+
+class Form(NamedTuple):
+    """
+    What of a function never changes.
+
+    Attributes:
+        tree: The canonical tree, or `None` if there is no source to trust.
+
+        bytecode: What counts in place of a tree.
+
+        why: Why there is none.
+    """
+
+    tree: Tree | None
+    bytecode: bytes
+    why: str
+
+
+# By identity: two functions may be equal as code and yet differ in their source, by constant folding.
+_forms: dict[int, tuple[weakref.ref[CodeType], Form]] = {}
+
+
+def form_of(function: FunctionType) -> Form:
+    """Give the form of *function*, found at the first call for its code object."""
+    code = function.__code__
+    key = id(code)
+    known = _forms.get(key)
+    if known is not None and known[0]() is code:
+        return known[1]
+    node, why = function_node(code, function.__globals__)
+    form = Form(None, b"", why)
+    if node is not None:
+        try:
+            form = Form(function_tree(node, _free(code), *named(code)), b"", "")
+        except RecursionError:
+            form = Form(None, b"", "its source is nested too deeply")
+    if form.tree is None:
+        form = Form(None, shape_bytes(code), form.why)
+
+    def forget(reference: object) -> None:
+        _forms.pop(key, None)
+
+    _forms[key] = (weakref.ref(code, forget), form)
+    return form
+
+
+def _free(code: CodeType) -> tuple[str, ...]:
+    """Names from the closure, as the source spells them: in a class, `__x` is compiled as `_C__x`."""
+    names = list(code.co_freevars)
+    names += ["__" + name.partition("__")[2] for name in names if name.startswith("_") and "__" in name[1:]]
+    return tuple(names)
+
+
+def uses_of(function: FunctionType, form: Form) -> tuple[Use, ...]:
+    """
+    The names that *function* takes from outside.
+
+    Bytecode does not tell globals from attributes cheaply, so there every name that is a global counts.
+    """
+    code = function.__code__
+    if form.tree is not None:
+        uses = form.tree.uses
+        if "__class__" in code.co_freevars:  # `super()` names it without saying so
+            uses = (*uses, Use("free", "__class__", ()))
+        return uses
+    names = list(dict.fromkeys(name for part in nested(code) for name in part.co_names))
+    found = [Use("free", name, ()) for name in code.co_freevars]
+    for name in names:
+        value = function.__globals__.get(name)
+        if issubclass(type(value), ModuleType):
+            read = [Use("global", name, (other,)) for other in names if other in vars(value)]
+            found += read or [Use("global", name, ())]
+        else:
+            found.append(Use("global", name, ()))
+    return tuple(found)
+
+
+def called(function: FunctionType) -> str:
+    """What people call the function: `clean() in text.py`."""
+    name = local_qualname(function)
+    place = file_label(function)
+    if name == "<lambda>":
+        return f"lambda in {place}"
+    return f"{name.replace('<lambda>', 'lambda')}() in {place}"
+
+
+def file_label(function: FunctionType) -> str:
+    """The file of a function, without its folder; for an old function from an edited cell, that cell."""
+    return short_path(function.__code__.co_filename)

@@ -1,0 +1,195 @@
+"""
+How values of the standard library's own types are written, by the name of the type.
+
+By name, since importing them here would make `import june` dearer, and since some move between modules.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from june.fingerprints._origins import library_name
+from june.fingerprints._values import LIBRARY_TYPES, Encoder, own_dict
+
+if TYPE_CHECKING:
+    from june.fingerprints._values import Writer
+
+
+def _parts(*names: str) -> Writer:
+    """A writer of values that are told apart by the named attributes of their (exactly known) type."""
+
+    def write(encoder: Encoder, value: Any) -> None:
+        encoder.content.text(b"V", library_name(type(value)))
+        encoder.items(b"v", [getattr(value, name) for name in names])
+
+    return write
+
+
+def _reduced(encoder: Encoder, value: Any) -> None:
+    """Write a value whose arguments only its own way of being copied tells (`operator.itemgetter`)."""
+    encoder.content.text(b"V", library_name(type(value)))
+    encoder.items(b"v", value.__reduce__()[1:])
+
+
+def _args(encoder: Encoder, value: Any) -> None:
+    """Write a `datetime.timezone`."""
+    encoder.content.text(b"V", library_name(type(value)))
+    encoder.items(b"v", value.__getinitargs__())
+
+
+def _zone(encoder: Encoder, value: Any) -> None:
+    """Write a time zone by its key; one that was read from a file object has none."""
+    if value.key is None:
+        encoder.opaque(value)
+    else:
+        encoder.content.text(b"z", value.key)
+
+
+def _decimal(encoder: Encoder, value: Any) -> None:
+    encoder.content.text(b"D", str(value.as_tuple()[0]) + "|" + "".join(map(str, value.as_tuple()[1])))
+    encoder.encode(value.as_tuple()[2])
+
+
+def _path(encoder: Encoder, value: Any) -> None:
+    encoder.content.text(b"V", library_name(type(value)))
+    encoder.encode(str(value))
+
+
+def _array(encoder: Encoder, value: Any) -> None:
+    encoder.content.text(b"a", value.typecode)
+    encoder.write_bytes(value.tobytes())
+
+
+def _deque(encoder: Encoder, value: Any) -> None:
+    encoder.content.text(b"V", library_name(type(value)))
+    encoder.encode(value.maxlen)
+    encoder.items(b"v", value)
+
+
+def _defaultdict(encoder: Encoder, value: Any) -> None:
+    encoder.content.text(b"V", library_name(type(value)))
+    encoder.inside(".default_factory", value.default_factory)
+    encoder.mapping(b"d", dict.items(value))
+
+
+def _proxy(encoder: Encoder, value: Any) -> None:
+    encoder.mapping(b"mp", value.items())
+
+
+def _namespace(encoder: Encoder, value: Any) -> None:
+    encoder.fields(b"ns", sorted(vars(value).items()))
+
+
+def _partial(encoder: Encoder, value: Any) -> None:
+    encoder.content.text(b"V", library_name(type(value)))
+    encoder.inside(".func", value.func)
+    encoder.items(b"t", value.args)
+    encoder.mapping(b"d", value.keywords.items())
+
+
+def _cached_function(encoder: Encoder, value: Any) -> None:
+    """Write a function under `lru_cache`: the cache itself is only speed."""
+    encoder.content.text(b"V", library_name(type(value)))
+    encoder.inside(".__wrapped__", own_dict(value).get("__wrapped__"))
+
+
+def _alias(encoder: Encoder, value: Any) -> None:
+    """Write `list[int]`, `int | None`, `Optional[T]`."""
+    encoder.content.text(b"A", library_name(type(value)))
+    encoder.encode(getattr(value, "__origin__", None))
+    encoder.items(b"v", getattr(value, "__args__", ()))
+
+
+def _union(encoder: Encoder, value: Any) -> None:
+    """Write `int | None` and `Optional[int]` alike: on Python 3.14 they are one type."""
+    encoder.content.atom(b"U")
+    encoder.items(b"v", value.__args__)
+
+
+def _named(encoder: Encoder, value: Any) -> None:
+    """Write what counts by its name: type variables, special forms, loggers."""
+    encoder.content.text(b"V", library_name(type(value)))
+    name = getattr(value, "__name__", None) or getattr(value, "_name", None)
+    encoder.content.text(b"v", name if isinstance(name, str) else "")
+
+
+def _kind_only(encoder: Encoder, value: Any) -> None:
+    """Write what has nothing to tell but its type."""
+    encoder.content.text(b"V", library_name(type(value)))
+
+
+def _alias_statement(encoder: Encoder, value: Any) -> None:
+    """Write the object that a `type X = ...` statement makes."""
+    encoder.content.text(b"V", value.__name__)
+    encoder.encode(value.__value__)
+
+
+LIBRARY_TYPES.update(
+    {
+        "datetime:datetime": _parts(
+            "year", "month", "day", "hour", "minute", "second", "microsecond", "fold", "tzinfo"
+        ),
+        "datetime:date": _parts("year", "month", "day"),
+        "datetime:time": _parts("hour", "minute", "second", "microsecond", "fold", "tzinfo"),
+        "datetime:timedelta": _parts("days", "seconds", "microseconds"),
+        "datetime:timezone": _args,
+        "zoneinfo:ZoneInfo": _zone,
+        "decimal:Decimal": _decimal,
+        "fractions:Fraction": _parts("numerator", "denominator"),
+        "uuid:UUID": _parts("int"),
+        "re:Pattern": _parts("pattern", "flags"),
+        "array:array": _array,
+        "ipaddress:IPv4Address": _parts("_ip"),
+        "ipaddress:IPv6Address": _parts("_ip", "_scope_id"),
+        "collections:deque": _deque,
+        "collections:defaultdict": _defaultdict,
+        "builtins:mappingproxy": _proxy,
+        "types:SimpleNamespace": _namespace,
+        "functools:partial": _partial,
+        "functools:partialmethod": _partial,
+        "functools:_lru_cache_wrapper": _cached_function,
+        "functools:cached_property": _parts("func"),
+        "functools:singledispatchmethod": _parts("dispatcher", "func"),
+        "operator:itemgetter": _reduced,
+        "operator:attrgetter": _reduced,
+        "operator:methodcaller": _reduced,
+        "types:GenericAlias": _alias,
+        "types:UnionType": _union,
+        "typing:Union": _union,
+        "typing:_GenericAlias": _alias,
+        "typing:_UnionGenericAlias": _union,
+        "typing:_LiteralGenericAlias": _alias,
+        "typing:_AnnotatedAlias": _alias,
+        "typing:_CallableGenericAlias": _alias,
+        "typing:_SpecialGenericAlias": _alias,
+        "typing:_SpecialForm": _named,
+        "typing:_AnyMeta": _named,
+        "typing:TypeVar": _named,
+        "typing:ParamSpec": _named,
+        "typing:TypeVarTuple": _named,
+        "typing:NewType": _named,
+        "typing:TypeAliasType": _alias_statement,
+        "typing:ForwardRef": _parts("__forward_arg__"),
+        "logging:Logger": _kind_only,
+        "builtins:object": _kind_only,
+        "numpy:ndarray": Encoder.write_buffer,
+    }
+)
+for _name in ("PurePath", "PurePosixPath", "PureWindowsPath", "Path", "PosixPath", "WindowsPath"):
+    LIBRARY_TYPES[f"pathlib:{_name}"] = _path
+for _name in [
+    "bool",
+    "bool_",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "uint16",
+    "uint32",
+    "uint64",
+    "float16",
+    "float32",
+    "float64",
+]:
+    LIBRARY_TYPES[f"numpy:{_name}"] = Encoder.write_buffer

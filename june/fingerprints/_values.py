@@ -1,0 +1,509 @@
+"""
+Values as bytes: equal bytes for equal values of equal types, in every process, and for nothing else.
+
+Every item is tagged with its type and says its length, so no two values share their bytes. Nothing is asked
+that an object may answer as it likes: what it holds is read from its type's slots and its own dictionary.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+import os
+import struct
+import types
+from collections.abc import Callable, Iterable, Iterator
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from june.fingerprints._origins import is_user_class, is_user_function, library_name, public_module
+from june.fingerprints._pieces import Content, KeyFailure, Piece
+
+_MAX_DEPTH = 150
+_MISSING = object()
+_FLOAT = struct.Struct(">d")
+
+
+class Walker(Protocol):
+    """Gives the pieces that values refer to: functions, classes and modules of the user."""
+
+    def function_piece(self, function: types.FunctionType) -> Piece:
+        """The piece of a user's function."""
+
+    def class_piece(self, cls: type) -> Piece:
+        """The piece of a user's class."""
+
+    def module_piece(self, module: types.ModuleType) -> Piece | None:
+        """The piece of a whole module of the user; `None` for a library's."""
+
+
+class Encoder:
+    """
+    Writes values into one piece.
+
+    Args:
+        content: Where to write.
+
+        walker: Whom to ask for pieces.
+
+        where: The place of the value, for people: `("CLIENT", " in flows.py")`; what is inside stands between them.
+
+        folders: A file's folder by its names, below which paths count as relative ones.
+    """
+
+    __slots__ = ("_depth", "_folders", "_open", "_path", "_walker", "_where", "content")
+
+    def __init__(
+        self, content: Content, walker: Walker, where: tuple[str, str], folders: tuple[str, ...] = ()
+    ) -> None:
+        self.content = content
+        self._walker = walker
+        self._where = where
+        self._folders = folders
+        self._path: list[str] = []
+        self._open: dict[int, int] = {}
+        self._depth = 0
+
+    def encode(self, value: object) -> None:
+        """
+        Write *value*.
+
+        Raises:
+            KeyFailure: If it is nested too deeply, or its `__june_key__` fails.
+        """
+        kind = type(value)
+        writer = _ATOMS.get(kind)
+        if writer is not None:
+            writer(self, value)
+            return
+        # A value inside itself: how far up it stands says which one it is.
+        opened = self._open.get(id(value))
+        if opened is not None:
+            self.content.atom(b"<", b"%d" % (self._depth - opened))
+            return
+        if self._depth >= _MAX_DEPTH:
+            raise KeyFailure(f"{self.place()} is nested deeper than {_MAX_DEPTH} levels")
+        self._open[id(value)] = self._depth
+        self._depth += 1
+        try:
+            _writer_of(kind)(self, value)
+        finally:
+            self._depth -= 1
+            del self._open[id(value)]
+
+    def place(self) -> str:
+        """Where the value that is being written stands, for people."""
+        return f"{self._where[0]}{''.join(self._path)}{self._where[1]}"
+
+    def inside(self, step: str, value: object) -> None:
+        """Write a value held by the one that is being written."""
+        self._path.append(step)
+        self.encode(value)
+        self._path.pop()
+
+    def items(self, tag: bytes, values: Iterable[object]) -> None:
+        """Write values in order."""
+        found = list(values)
+        self.content.out += b"%b%d:" % (tag, len(found))
+        for place, value in enumerate(found):
+            self.inside(f"[{place}]", value)
+
+    def unordered(self, tag: bytes, values: Iterable[object]) -> None:
+        """Write values sorted by their own bytes, since a set has another order in each process."""
+        outer, parts = self.content, []
+        for value in values:
+            self.content = Content()
+            self.inside("[...]", value)
+            parts.append(self.content)
+        self.content = outer
+        parts.sort(key=lambda part: (bytes(part.out), [piece.label for piece in part.children]))
+        outer.out += b"%b%d:" % (tag, len(parts))
+        for part in parts:
+            outer.take(part)
+
+    def mapping(self, tag: bytes, pairs: Iterable[tuple[object, object]]) -> None:
+        """Write pairs in order."""
+        found = list(pairs)
+        self.content.out += b"%b%d:" % (tag, len(found))
+        for key, value in found:
+            self.encode(key)
+            shown = f"[{key!r}]" if type(key) in (str, int) else "[...]"
+            self.inside(shown, value)
+
+    def fields(self, tag: bytes, pairs: Iterable[tuple[str, object]]) -> None:
+        """Write what an object holds, by name."""
+        found = list(pairs)
+        self.content.out += b"%b%d:" % (tag, len(found))
+        for name, value in found:
+            self.content.text(b".", name)
+            self.inside(f".{name}", value)
+
+    def type_of(self, kind: type) -> None:
+        """Write a class: the user's by its code, a library's by its name."""
+        if is_user_class(kind):
+            self.content.refer(self._walker.class_piece(kind))
+        else:
+            self.content.text(b"C", library_name(kind))
+
+    def opaque(self, value: object) -> None:
+        """
+        Write an object that cannot be seen into: its type, and the user's functions that it holds.
+
+        `numpy.vectorize(f)` or a registry object does what `f` does, so an edit of `f` must count.
+        """
+        kind = type(value)
+        self.content.text(b"O", library_name(kind))
+        self.content.opaque.append(f"{self.place()}: {kind.__name__}")
+        for name, held in sorted(own_dict(value).items(), key=lambda item: str(item[0])):
+            if is_a(held, types.MethodType):
+                held = held.__func__
+            if type(held) is types.FunctionType and is_user_function(held):
+                self.content.text(b".", str(name))
+                self.content.refer(self._walker.function_piece(held))
+        self.content.atom(b";")
+
+    # Atoms
+
+    def write_none(self, value: object) -> None:
+        self.content.out += b"N"
+
+    def write_bool(self, value: bool) -> None:
+        self.content.out += b"T" if value else b"F"
+
+    def write_int(self, value: int) -> None:
+        self.content.atom(b"i", b"%x" % value)
+
+    def write_float(self, value: float) -> None:
+        self.content.atom(b"f", b"nan" if value != value else _FLOAT.pack(value))
+
+    def write_complex(self, value: complex) -> None:
+        self.content.atom(b"c")
+        self.write_float(value.real)
+        self.write_float(value.imag)
+
+    def write_str(self, value: str) -> None:
+        for folder in self._folders:
+            if value.startswith(folder) and _is_below(value, folder):
+                self.content.text(b"h", value[len(folder) :].replace(os.sep, "/"))
+                return
+        self.content.text(b"s", value)
+
+    def write_bytes(self, value: bytes) -> None:
+        self.content.atom(b"b", value)
+
+    def write_bytearray(self, value: bytearray) -> None:
+        self.content.atom(b"ba", bytes(value))
+
+    def write_ellipsis(self, value: object) -> None:
+        self.content.out += b"E"
+
+    def write_not_implemented(self, value: object) -> None:
+        self.content.atom(b"NI")
+
+    # Containers
+
+    def write_list(self, value: list[object]) -> None:
+        self.items(b"l", list.__iter__(value))
+
+    def write_tuple(self, value: tuple[object, ...]) -> None:
+        self.items(b"t", tuple.__iter__(value))
+
+    def write_dict(self, value: dict[object, object]) -> None:
+        self.mapping(b"d", dict.items(value))
+
+    def write_set(self, value: set[object]) -> None:
+        self.unordered(b"S", set.__iter__(value))
+
+    def write_frozenset(self, value: frozenset[object]) -> None:
+        self.unordered(b"Z", frozenset.__iter__(value))
+
+    def write_range(self, value: range) -> None:
+        self.items(b"r", (value.start, value.stop, value.step))
+
+    def write_slice(self, value: slice) -> None:
+        self.items(b"sl", (value.start, value.stop, value.step))
+
+    def write_buffer(self, value: Any) -> None:
+        """Write a memoryview, an array, or a numpy array or scalar: form, type of item, bytes."""
+        try:
+            view = memoryview(value)
+            form, shape, data = view.format, view.shape, view.tobytes()
+        except (TypeError, ValueError, BufferError, NotImplementedError):
+            self.opaque(value)
+            return
+        if "O" in form:  # addresses of Python objects
+            self.opaque(value)
+            return
+        self.content.text(b"m", library_name(type(value)))
+        self.content.text(b"m", f"{form} {shape}")
+        self.content.atom(b"m", data)
+
+    # Code
+
+    def write_function(self, value: types.FunctionType) -> None:
+        if is_user_function(value):
+            self.content.refer(self._walker.function_piece(value))
+            return
+        self.content.text(b"L", library_name(value))
+        wrapped = value.__dict__.get("__wrapped__")
+        if wrapped is not None:
+            self.inside(".__wrapped__", wrapped)
+        for cell in value.__closure__ or ():
+            self._library_cell(cell)
+        registry = value.__dict__.get("registry")
+        if type(registry) is types.MappingProxyType:  # functools.singledispatch
+            self.unordered(b"R", registry.items())
+        self.content.atom(b";")
+
+    def _library_cell(self, cell: types.CellType) -> None:
+        """Write what a library's closure holds of the user's: arguments of its decorators, functions."""
+        try:
+            held = cell.cell_contents
+        except ValueError:
+            return
+        if type(held) in _PLAIN_ARGUMENTS:
+            self.encode(held)
+        elif type(held) is types.FunctionType and is_user_function(held):
+            self.content.refer(self._walker.function_piece(held))
+
+    def write_method(self, value: types.MethodType) -> None:
+        self.content.atom(b"M")
+        self.encode(value.__func__)
+        owner = value.__self__
+        if library_name(type(owner)) == "random:Random":  # `random.choice`: seeded by the system
+            self.content.text(b"O", "random:Random")
+        else:
+            self.inside(".__self__", owner)
+
+    def write_builtin(self, value: types.BuiltinFunctionType) -> None:
+        owner = value.__self__
+        if owner is None or is_a(owner, types.ModuleType):
+            self.content.text(b"L", library_name(value))
+            return
+        self.content.text(b"LM", value.__name__)
+        if library_name(type(owner)) == "random:Random":
+            self.content.text(b"O", "random:Random")
+        else:
+            self.inside(".__self__", owner)
+
+    def write_descriptor(self, value: Any) -> None:
+        """Write a method of a class in C (`str.lower`)."""
+        self.content.text(b"LD", value.__name__)
+        self.type_of(value.__objclass__)
+
+    def write_class(self, value: type) -> None:
+        self.content.atom(b"K")
+        self.type_of(value)
+
+    def write_module(self, value: types.ModuleType) -> None:
+        piece = self._walker.module_piece(value)
+        if piece is None:
+            self.content.text(b"LM", public_module(str(vars(value).get("__name__"))))
+        else:
+            self.content.refer(piece)
+
+    def write_property(self, value: property) -> None:
+        self.items(b"P", (value.fget, value.fset, value.fdel))
+
+    def write_static(self, value: Any) -> None:
+        self.content.text(b"W", type(value).__name__)
+        self.encode(value.__func__)
+
+    # Objects
+
+    def write_keyed(self, value: Any) -> None:
+        """Write an object that says by `__june_key__` what it counts by."""
+        kind = type(value)
+        method = type_attribute(kind, "__june_key__")
+        try:
+            key = method.__get__(value, kind)()
+        except Exception as error:
+            raise KeyFailure(
+                f"{self.place()}: {kind.__qualname__}.__june_key__ raised {type(error).__name__}: {error}"
+            ) from error
+        self.content.text(b"J", local_qualname(kind))
+        self.inside(".__june_key__()", key)
+
+    def write_enum(self, value: enum.Enum) -> None:
+        self.content.atom(b"e")
+        self.type_of(type(value))
+        held = own_dict(value)
+        self.encode(held.get("_name_"))
+        self.inside(".value", held.get("_value_"))
+
+    def write_instance(self, value: object) -> None:
+        """Write an object by class and state: the builtin that it extends, its slots, its `__dict__`."""
+        kind = type(value)
+        self.content.atom(b"I")
+        self.type_of(kind)
+        for base in kind.__mro__:
+            writer = _BASES.get(base)
+            if writer is not None:
+                writer(self, value)
+                break
+            if base.__flags__ & (1 << 9) == 0 and base is not object:  # in C, with state that nobody sees
+                self.content.opaque.append(f"{self.place()}: {kind.__name__}")
+                break
+        self.fields(b"{", sorted(state_of(value), key=itemgetter(0)))
+
+    def write_library_instance(self, value: object) -> None:
+        """Write an object of a library's class, if that is known to hold data only."""
+        kind = type(value)
+        if _is_record(kind) or any(base in _BASES for base in kind.__mro__):
+            self.write_instance(value)
+        else:
+            self.opaque(value)
+
+
+if TYPE_CHECKING:
+    Writer: TypeAlias = Callable[[Encoder, Any], None]
+
+
+def is_a(value: object, kind: type | tuple[type, ...]) -> bool:
+    """Say whether *value* is of a type, without asking it: `isinstance` also believes its `__class__`."""
+    return issubclass(type(value), kind)
+
+
+def own_dict(value: object) -> dict[str, Any]:
+    """The `__dict__` of an object, past anything its class says about attributes."""
+    try:
+        held = object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+    return held if type(held) is dict else {}
+
+
+def state_of(value: object) -> Iterator[tuple[str, object]]:
+    """What an object holds by name: its slots and its `__dict__`, without what is only cached there."""
+    kind = type(value)
+    for cls in kind.__mro__:
+        for name, member in vars(cls).items():
+            if type(member) is types.MemberDescriptorType:
+                held = _slot(member, value)
+                if held is not _MISSING:
+                    yield name, held
+    for name, held in own_dict(value).items():
+        cached = type_attribute(kind, name)
+        if type(cached).__name__ != "cached_property":
+            yield str(name), held
+
+
+def _slot(member: types.MemberDescriptorType, value: object) -> object:
+    try:
+        return member.__get__(value)
+    except AttributeError:
+        return _MISSING
+
+
+def type_attribute(kind: type, name: str) -> Any:
+    """Look *name* up on a type, without asking its metaclass or any descriptor; `None` if it is not there."""
+    for cls in kind.__mro__:
+        found = vars(cls).get(name, _MISSING)
+        if found is not _MISSING:
+            return found
+    return None
+
+
+def local_qualname(cls: type | types.FunctionType) -> str:
+    """The qualified name without the functions around: a factory may be renamed."""
+    return cls.__qualname__.rpartition("<locals>.")[2]
+
+
+def _is_below(text: str, folder: str) -> bool:
+    return len(text) == len(folder) or text[len(folder)] == os.sep
+
+
+def _is_record(kind: type) -> bool:
+    """Say whether a library's class is plain data: attrs, dataclass, pydantic, msgspec, NamedTuple."""
+    marks = ("__attrs_attrs__", "__dataclass_fields__", "__pydantic_fields__", "__struct_fields__")
+    return any(type_attribute(kind, mark) is not None for mark in marks)
+
+
+def _writer_of(kind: type) -> Writer:
+    """Choose how values of *kind* are written."""
+    writer = _TYPES.get(kind)
+    if writer is not None:
+        return writer
+    if issubclass(kind, type):
+        return Encoder.write_class
+    if type_attribute(kind, "__june_key__") is not None:
+        return Encoder.write_keyed
+    if issubclass(kind, types.ModuleType):
+        return Encoder.write_module
+    if issubclass(kind, enum.Enum):
+        return Encoder.write_enum
+    if is_user_class(kind):
+        return Encoder.write_instance
+    return LIBRARY_TYPES.get(library_name(kind), Encoder.write_library_instance)
+
+
+def is_plain(value: object) -> bool:
+    """Say whether *value* is exactly what JSON holds, so that its JSON tells it apart from all others."""
+    kind = type(value)
+    if kind is str or kind is int or kind is bool or value is None:
+        return True
+    if kind is float:
+        return math.isfinite(value)  # type: ignore[arg-type] # it is a float
+    if kind is list:
+        return all(map(is_plain, value))  # type: ignore[call-overload] # it is a list
+    if kind is dict:
+        pairs: dict[object, object] = value  # type: ignore[assignment] # it is a dict
+        return all(type(key) is str for key in pairs) and all(map(is_plain, pairs.values()))
+    return False
+
+
+# Filled by `_library`: types that are not worth an import, by the name that `library_name` gives them.
+LIBRARY_TYPES: dict[str, Writer] = {}
+_PLAIN_ARGUMENTS = frozenset({bool, int, float, str, bytes})
+_ATOMS: dict[type, Writer] = {
+    type(None): Encoder.write_none,
+    bool: Encoder.write_bool,
+    int: Encoder.write_int,
+    float: Encoder.write_float,
+    complex: Encoder.write_complex,
+    str: Encoder.write_str,
+    bytes: Encoder.write_bytes,
+    bytearray: Encoder.write_bytearray,
+    type(...): Encoder.write_ellipsis,
+    type(NotImplemented): Encoder.write_not_implemented,
+    types.FunctionType: Encoder.write_function,
+}
+_TYPES: dict[type, Writer] = {
+    list: Encoder.write_list,
+    tuple: Encoder.write_tuple,
+    dict: Encoder.write_dict,
+    set: Encoder.write_set,
+    frozenset: Encoder.write_frozenset,
+    range: Encoder.write_range,
+    slice: Encoder.write_slice,
+    memoryview: Encoder.write_buffer,
+    type: Encoder.write_class,
+    property: Encoder.write_property,
+    staticmethod: Encoder.write_static,
+    classmethod: Encoder.write_static,
+    types.MethodType: Encoder.write_method,
+    types.BuiltinFunctionType: Encoder.write_builtin,
+    types.MethodWrapperType: Encoder.write_builtin,
+    types.MethodDescriptorType: Encoder.write_descriptor,
+    types.WrapperDescriptorType: Encoder.write_descriptor,
+    types.ClassMethodDescriptorType: Encoder.write_descriptor,
+    types.GetSetDescriptorType: Encoder.write_descriptor,
+    types.MemberDescriptorType: Encoder.write_descriptor,
+    types.ModuleType: Encoder.write_module,
+}
+# What an instance of a subclass is besides its attributes.
+_BASES: dict[type, Writer] = {
+    bool: Encoder.write_bool,
+    int: Encoder.write_int,
+    float: Encoder.write_float,
+    complex: Encoder.write_complex,
+    str: lambda encoder, value: encoder.write_str(str.__str__(value)),
+    bytes: lambda encoder, value: encoder.write_bytes(bytes.__getitem__(value, slice(None))),
+    bytearray: Encoder.write_bytearray,
+    list: Encoder.write_list,
+    tuple: Encoder.write_tuple,
+    dict: Encoder.write_dict,
+    set: Encoder.write_set,
+    frozenset: Encoder.write_frozenset,
+    BaseException: lambda encoder, value: encoder.items(b"x", BaseException.args.__get__(value)),  # type: ignore[attr-defined] # a getset descriptor
+}

@@ -1,0 +1,392 @@
+"""
+From a function to all that it names in the user's own code: the pieces of a fingerprint.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import importlib.util
+import sys
+import types
+from collections.abc import Mapping
+from typing import Any
+
+import june.fingerprints._library  # noqa: F401 # fills the table of library types
+from june._text import short_path
+from june.fingerprints._classes import class_form, class_label, write_class
+from june.fingerprints._functions import called, file_label, form_of, uses_of
+from june.fingerprints._origins import (
+    folders_of,
+    is_user_class,
+    is_user_file,
+    is_user_function,
+    is_user_module,
+    public_module,
+)
+from june.fingerprints._pieces import Content, KeyFailure, Piece
+from june.fingerprints._scopes import Import
+from june.fingerprints._trees import Use
+from june.fingerprints._values import Encoder, is_a
+
+__all__ = ["CodeWalker"]
+# Where a module lies and what it is called does not matter; the rest of them is the import system's.
+_PLACES = frozenset(
+    {
+        "__name__",
+        "__file__",
+        "__package__",
+        "__spec__",
+        "__loader__",
+        "__builtins__",
+        "__cached__",
+        "__path__",
+    }
+)
+_REACHING = frozenset({"globals", "eval", "exec"})
+_MISSING = object()
+
+
+class CodeWalker:
+    """
+    Makes one piece for each object it meets, and remembers it.
+
+    *Responsibilities*: resolve names as the running code would, and say which piece each is.
+    """
+
+    def __init__(self) -> None:
+        self._pieces: dict[object, Piece] = {}
+
+    # Pieces
+
+    def function_piece(self, function: types.FunctionType, with_defaults: bool = True) -> Piece:
+        """The piece of a user's function; without its defaults where they are inputs, as for a step."""
+        key = ("function", id(function), with_defaults)
+        piece = self._pieces.get(key)
+        if piece is None:
+
+            def write(content: Content) -> None:
+                self._write_function(function, content, with_defaults)
+
+            piece = self._pieces[key] = Piece(f"helper {called(function)}", function, write)
+        return piece
+
+    def class_piece(self, cls: type) -> Piece:
+        """The piece of a user's class: all of it, since any method may be called."""
+        key = ("class", id(cls))
+        piece = self._pieces.get(key)
+        if piece is None:
+
+            def write(content: Content) -> None:
+                self._write_class(cls, content)
+
+            piece = self._pieces[key] = Piece(class_label(cls), cls, write)
+        return piece
+
+    def module_piece(self, module: types.ModuleType) -> Piece | None:
+        """The piece of a whole module that is passed around; `None` for a library's."""
+        if not is_user_module(module):
+            return None
+        key = ("module", id(module))
+        piece = self._pieces.get(key)
+        if piece is None:
+            place = short_path(str(vars(module).get("__file__") or module.__name__))
+
+            def write(content: Content) -> None:
+                names = vars(module)
+                for name in sorted(names):
+                    # pytest adds names with "@" to modules whose asserts it rewrites.
+                    if not name.startswith("@") and not (name.startswith("__") and name.endswith("__")):
+                        content.text(b".", name)
+                        self._named(names, name, names[name], (), content, place)
+
+            piece = self._pieces[key] = Piece(f"module {place}", module, write)
+        return piece
+
+    def value_piece(
+        self, key: object, held: object, label: str, where: tuple[str, str], folders: tuple[str, ...]
+    ) -> Piece:
+        """The piece of one value: *held* is a container of one item, read when the piece is written."""
+        piece = self._pieces.get(key)
+        if piece is None:
+
+            def write(content: Content) -> None:
+                value = held() if isinstance(held, _Cell) else held
+                if value is _MISSING:
+                    content.atom(b"empty")
+                else:
+                    Encoder(content, self, where, folders).encode(value)
+
+            piece = self._pieces[key] = Piece(label, held, write)
+        return piece
+
+    # Functions
+
+    def _write_function(
+        self, function: types.FunctionType, content: Content, with_defaults: bool = True
+    ) -> None:
+        form = form_of(function)
+        if form.tree is not None:
+            content.atom(b"tree", form.tree.digest)
+            content.docs += form.tree.docs
+            content.reads_docs = content.reads_docs or form.tree.reads_docs
+        else:
+            content.atom(b"bytecode", form.bytecode)
+            content.notes.append(f"bytecode of {called(function)} counts: {form.why}")
+        for use in uses_of(function, form):
+            self._use(function, use, content)
+            if use.kind == "global" and use.name in _REACHING and use.name not in function.__globals__:
+                self._refer_reached(function, use.name, content)
+        if with_defaults:
+            self._write_defaults(function, content)
+        wrapped = function.__dict__.get("__wrapped__")
+        if wrapped is not None:
+            content.atom(b"wraps")
+            Encoder(content, self, (f"{called(function)}.__wrapped__", "")).encode(wrapped)
+
+    def _refer_reached(self, function: types.FunctionType, name: str, content: Content) -> None:
+        """Code that calls `globals()` may read anything in its module; `eval` what only the text says."""
+        module = sys.modules.get(function.__globals__.get("__name__", ""))
+        piece = None
+        if name == "globals" and module is not None and vars(module) is function.__globals__:
+            piece = self.module_piece(module)
+        if piece is not None:
+            content.refer(piece)
+        else:
+            content.notes.append(f"what {called(function)} reaches by {name}() does not count")
+
+    def _write_defaults(self, function: types.FunctionType, content: Content) -> None:
+        code = function.__code__
+        defaults = function.__defaults__ or ()
+        names = code.co_varnames[: code.co_argcount]
+        pairs = [*zip(names[len(names) - len(defaults) :], defaults, strict=True)]
+        pairs += sorted((function.__kwdefaults__ or {}).items())
+        folders = folders_of(function.__globals__)
+        for name, value in pairs:
+            content.text(b"default", name)
+            label = f"default of {name}"
+            key = ("default", id(function), name)
+            content.refer(self.value_piece(key, _Cell(value), label, (label, ""), folders))
+
+    def _use(self, function: types.FunctionType, use: Use, content: Content) -> None:
+        """Write what a name in a function stands for at this moment."""
+        if use.source is not None:
+            self._imported(function, use.source, use.chain, content)
+        elif use.kind == "free":
+            self._free(function, use, content)
+        else:
+            self._global(function.__globals__, use, content, file_label(function), function.__qualname__)
+
+    def _free(self, function: types.FunctionType, use: Use, content: Content) -> None:
+        for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+            if name == use.name or (use.name.startswith("__") and name.endswith(use.name)):
+                label = f"closure {use.name}"
+                value = _content(cell)
+                # Attributes of a module in a closure are followed like those of one in a global.
+                if is_a(value, types.ModuleType) and is_user_module(value):
+                    names = {use.name: value}
+                    self._named(names, use.name, value, use.chain, content, file_label(function))
+                    return
+                folders = folders_of(function.__globals__)
+                piece = self.value_piece(("cell", id(cell)), _CellOf(cell), label, (label, ""), folders)
+                content.refer(piece)
+                return
+
+    def _global(self, names: dict[str, Any], use: Use, content: Content, place: str, qualname: str) -> None:
+        name = use.name
+        if name in _PLACES:
+            content.text(b"place", name)
+            return
+        value = names.get(name, _MISSING)
+        if value is _MISSING and name.startswith("__") and not name.endswith("__"):
+            # In a class, `__x` is compiled as `_C__x`.
+            around = qualname.rpartition("<locals>.")[2].split(".")
+            mangled = f"_{around[-2].lstrip('_')}{name}" if len(around) > 1 else name
+            name, value = mangled, names.get(mangled, _MISSING)
+        if value is not _MISSING:
+            self._named(names, name, value, use.chain, content, place)
+            return
+        builtin = vars(builtins).get(name, _MISSING)
+        if is_a(builtin, types.FunctionType) and is_user_function(builtin):
+            content.refer(self.function_piece(builtin))
+        else:
+            content.text(b"missing" if builtin is _MISSING else b"builtin", name)
+
+    def _named(
+        self,
+        names: Mapping[str, Any],
+        name: str,
+        value: Any,
+        chain: tuple[str, ...],
+        content: Content,
+        place: str,
+    ) -> None:
+        """Write the value of a name in a namespace, following attributes through the user's modules."""
+        while is_a(value, types.ModuleType) and chain and is_user_module(value):
+            held = vars(value)
+            name, chain = chain[0], chain[1:]
+            found = held.get(name, _MISSING)
+            if found is _MISSING:
+                found = sys.modules.get(f"{value.__name__}.{name}", _MISSING)
+            if found is _MISSING:
+                hook = held.get("__getattr__")
+                content.text(b"missing", name)
+                if is_a(hook, types.FunctionType) and is_user_function(hook):
+                    content.refer(self.function_piece(hook))
+                return
+            if name in _PLACES:
+                content.text(b"place", name)
+                return
+            place = short_path(str(held.get("__file__") or value.__name__))
+            names, value = held, found
+        if is_a(value, types.ModuleType):
+            piece = self.module_piece(value)
+            if piece is not None:
+                content.refer(piece)
+                return
+        elif type(value) is types.FunctionType and is_user_function(value):
+            content.refer(self.function_piece(value))
+            if chain and chain[0] in value.__dict__ and chain[0] != "__wrapped__":
+                self._named(value.__dict__, chain[0], value.__dict__[chain[0]], chain[1:], content, place)
+            return
+        elif is_a(value, type) and is_user_class(value):
+            content.refer(self.class_piece(value))
+            return
+        content.refer(self._constant_piece(names, name, value, place))
+
+    def _constant_piece(self, names: Mapping[str, Any], name: str, value: Any, place: str) -> Piece:
+        # One piece for a binding, whoever reads it: what one function assigns, another may read.
+        key = ("name", id(names), name)
+        path = names.get("__file__")
+        if isinstance(path, str):
+            place = short_path(path)
+        where = (name, f" in {place}")
+        held = _Cell(value, names)
+        return self.value_piece(key, held, f"constant {name} in {place}", where, folders_of(names))
+
+    # Imports inside functions
+
+    def _imported(
+        self, function: types.FunctionType, source: Import, chain: tuple[str, ...], content: Content
+    ) -> None:
+        """Write what an import statement inside a function gives, importing the user's modules for it."""
+        name = _absolute(function.__globals__, source)
+        top = name.partition(".")[0]
+        if not _is_user_import(top):
+            content.text(b"library", f"{public_module(name)}:{source.attribute}")
+            return
+        module = _import(name, function)
+        if source.top:
+            module = sys.modules.get(top)
+        if module is None:
+            content.text(b"missing", "import")
+            return
+        if source.attribute is None:
+            chained: tuple[str, ...] = chain
+        else:
+            if source.attribute not in vars(module) and "__path__" in vars(module):
+                _import(f"{name}.{source.attribute}", function)
+            chained = (source.attribute, *chain)
+        self._named({top: module}, top, module, chained, content, short_path(module.__name__))
+
+    # Classes
+
+    def _write_class(self, cls: type, content: Content) -> None:
+        form = class_form(cls)
+        module = sys.modules.get(cls.__module__)
+        names = vars(module) if module is not None else {}
+        place = short_path(form.path) if form.path else str(cls.__module__)
+        where = (cls.__qualname__.rpartition("<locals>.")[2], f" in {place}")
+        encoder = Encoder(content, self, where, folders_of(names))
+
+        def write_function(function: types.FunctionType) -> None:
+            self._write_function(function, content)
+
+        write_class(cls, content, encoder, write_function)
+        if form.tree is None:
+            content.notes.append(f"{class_label(cls)} counts by what it holds: no source")
+            return
+        for use in form.tree.uses:
+            self._global(names, use, content, place, cls.__qualname__ + ".")
+
+
+class _Cell:
+    """A value to encode later; *owner* is kept alive with it."""
+
+    __slots__ = ("_owner", "_value")
+
+    def __init__(self, value: object, owner: object = None) -> None:
+        self._value = value
+        self._owner = owner
+
+    def __call__(self) -> object:
+        return self._value
+
+
+class _CellOf(_Cell):
+    """A closure's cell, which may be empty."""
+
+    __slots__ = ()
+
+    def __call__(self) -> object:
+        return _content(self._value)  # type: ignore[arg-type] # it was given a cell
+
+
+def _content(cell: types.CellType) -> object:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return _MISSING
+
+
+def _absolute(names: Mapping[str, Any], source: Import) -> str:
+    """The full name of the module that an import statement in *names* means."""
+    if not source.level:
+        return source.module
+    package = names.get("__package__") or str(names.get("__name__", ""))
+    if names.get("__package__") is None and "__path__" not in names:
+        package = package.rpartition(".")[0]
+    parts = package.split(".")
+    parts = parts[: len(parts) - source.level + 1]
+    return ".".join([*parts, source.module] if source.module else parts)
+
+
+def _is_user_import(top: str) -> bool:
+    """Say whether a top-level module is the user's, without importing it."""
+    module = sys.modules.get(top)
+    if module is not None:
+        return is_user_module(module)
+    try:
+        spec = importlib.util.find_spec(top)
+    except (ImportError, ValueError):
+        return False
+    if spec is None:
+        return True  # missing: said so when it is imported
+    if spec.origin in ("built-in", "frozen"):
+        return False
+    places = (
+        [spec.origin]
+        if spec.origin
+        else [f"{path}/__init__.py" for path in spec.submodule_search_locations or ()]
+    )
+    return any(is_user_file(str(path)) for path in places)
+
+
+def _import(name: str, function: types.FunctionType) -> types.ModuleType | None:
+    """
+    Import a module of the user's as the step itself would.
+
+    Raises:
+        KeyFailure: If the module is there, and fails.
+    """
+    module = sys.modules.get(name)
+    if module is not None:
+        return module
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return None
+    except Exception as error:
+        raise KeyFailure(
+            f"{called(function)}: import of {name} raised {type(error).__name__}: {error}"
+        ) from error

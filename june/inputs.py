@@ -1,0 +1,184 @@
+"""
+Inputs: what a step takes from others, as values and as what they add to its cache key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from june._signatures import MISSING
+from june.fingerprints import Fingerprinter, KeyFailure
+from june.graphs import EXTERNAL, ITEM, LIST, STEP, VALUE, Binding
+from june.keys import VARY_TAG, Recipe, list_contribution
+from june.stepruns import KNOWN, SKIPPED, AnyRun, InstanceRun, StepRun
+from june.traces import NOTHING
+
+NO_ARGUMENTS: Mapping[str, Any] = {}
+
+
+class Inputs:
+    """
+    Fills the parameters of the steps of one run.
+
+    Attributes:
+        nodes: For each node of the graph, the step in this run.
+    """
+
+    def __init__(
+        self,
+        nodes: Sequence[AnyRun],
+        given: Mapping[str, Any],
+        contributions: Mapping[str, bytes],
+        session: Fingerprinter,
+    ) -> None:
+        """
+        Args:
+            nodes: For each node of the graph, the step in this run.
+
+            given: The run's inputs and resources.
+
+            contributions: What each of the inputs adds to a key; resources have none.
+
+            session: Hashes bound values and defaults.
+        """
+        self.nodes = nodes
+        self._given = given
+        self._contributions = contributions
+        self._session = session
+
+    # -- Values.
+
+    def arguments(self, one: StepRun) -> Mapping[str, Any]:
+        """Collect the values of a step's parameters, which are all there."""
+        bindings = one.node.bindings
+        if not bindings:
+            return NO_ARGUMENTS
+        return {binding.name: self._value(one, binding) for binding in bindings}
+
+    def some_arguments(self, one: StepRun, names: Iterable[str]) -> dict[str, Any]:
+        """Collect the values of those parameters that *names* has."""
+        wanted = frozenset(names)
+        return {
+            binding.name: self._value(one, binding)
+            for binding in one.node.bindings
+            if binding.name in wanted
+        }
+
+    def _value(self, one: StepRun, binding: Binding) -> Any:
+        how = binding.how
+        if how == STEP:
+            source = self.nodes[binding.source]
+            if source.outcome == SKIPPED:
+                return binding.default
+            value = source.value if type(source) is StepRun else NOTHING
+            return source.get(binding) if value is NOTHING else value
+        if how == VALUE:
+            return binding.source
+        if how == EXTERNAL:
+            return self._given.get(binding.source, binding.default)
+        sources = self.sources(one, binding)
+        if any(source.outcome == SKIPPED for source in sources):
+            return binding.default
+        if how == ITEM:
+            return one.item()[0]
+        return [source.get(binding) for source in sources]
+
+    # -- Where they come from.
+
+    def sources(self, one: StepRun, binding: Binding) -> Sequence[AnyRun]:
+        """The steps that a parameter takes from; for a chained ``each`` parameter, one instance."""
+        how = binding.how
+        if how == STEP:
+            return (self.nodes[binding.source],)
+        if how == LIST:
+            return [self.nodes[index] for index in binding.source]
+        if how == ITEM and isinstance(one, InstanceRun) and isinstance(one.of, StepRun):
+            return (one.of,)
+        return ()
+
+    def behind(self, one: StepRun) -> Iterable[AnyRun]:
+        """All steps that a step takes from or comes after."""
+        for binding in one.node.bindings:
+            if binding.how != VALUE and binding.how != EXTERNAL:
+                yield from self.sources(one, binding)
+        for index in one.node.after:
+            yield self.nodes[index]
+
+    def lacking(self, one: StepRun) -> list[StepRun]:
+        """The steps whose values a step waits for and that have none yet, each once."""
+        found: dict[StepRun, None] = {}
+        for source in self.behind(one):
+            for instance in source.instances():
+                if not instance.has_value and instance.outcome != SKIPPED:
+                    found[instance] = None
+        return list(found)
+
+    # -- What they add to the key.
+
+    def contributions(self, one: StepRun, recipe: Recipe) -> bytes:
+        """
+        Join what each input adds to the key of a step.
+
+        Raises:
+            KeyFailure: If an input cannot be encoded exactly, so that there is no key.
+        """
+        pieces: list[bytes] = []
+        nodes = self.nodes
+        for binding in one.node.bindings:
+            how = binding.how
+            found: bytes | None
+            if how == STEP:
+                source = nodes[binding.source]
+                if source.outcome == KNOWN:
+                    found = source.contribution or source.contribute(binding)
+                else:
+                    found = self._default(binding)
+            elif how == VALUE:
+                found = self._session.value(binding.source).digest
+            else:
+                found = self._other(one, binding)
+            if found is None:
+                raise KeyFailure(f"input {binding.name!r} cannot be encoded exactly")
+            if found:
+                pieces.append(binding.tag)
+                pieces.append(found)
+        if recipe.vary is not None:
+            pieces += [VARY_TAG, self._varied(one, recipe)]
+        return b"".join(pieces)
+
+    def _other(self, one: StepRun, binding: Binding) -> bytes | None:
+        """Give what one input adds to the key; empty for a resource, None if nothing exact can."""
+        how = binding.how
+        if how == EXTERNAL:
+            if binding.source in self._contributions:
+                return self._contributions[binding.source]
+            return b"" if binding.source in self._given else self._default(binding)
+        sources = self.sources(one, binding)
+        if any(source.outcome == SKIPPED for source in sources):
+            return self._default(binding)
+        if how == ITEM:
+            return one.item()[1]
+        found = [source.contribute(binding) for source in sources]
+        return None if None in found else list_contribution(cast("list[bytes]", found))
+
+    def _default(self, binding: Binding) -> bytes:
+        if binding.default is MISSING:
+            raise AssertionError("a step without its input rendered; this is a bug in june")
+        return self._session.value(binding.default).digest
+
+    def _varied(self, one: StepRun, recipe: Recipe) -> bytes:
+        assert recipe.vary is not None  # the caller has looked
+        try:
+            varied = recipe.vary(**self.some_arguments(one, one.node.declaration.vary_parameters))
+        except Exception as error:
+            raise KeyFailure(f"vary raised {type(error).__name__}: {error}") from error
+        return self._session.value(varied).digest
+
+    def item_contribution(self, item: Any) -> bytes | None:
+        """Give what an item (or another value) adds to a key, or None if nothing exact can."""
+        try:
+            found = self._session.value(item)
+        except KeyFailure:
+            return None
+        return None if found.opaque else found.digest

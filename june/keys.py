@@ -1,0 +1,233 @@
+"""
+Cache keys: what of a step counts, hashed part by part, and why two keys differ.
+
+A key is ``step:`` and the hex BLAKE2b-128 of an injective encoding: the parts that no input changes (each
+a name and a digest, length first), then for each input its name and its *contribution*. A contribution is
+17 bytes, a letter for how the input counts and a digest, so that no two inputs can run into each other:
+
+==  =========================================================================================
+j   plain JSON: the digest of its canonical bytes
+t   a result of another type: the digest of the type (with its classes' code) and of the bytes
+v   a run input, a bound value or a default that is not plain JSON
+k   a result that is not in a snapshot: the digest of the cache key of the step that makes it
+l   a list of results: the digest of their contributions
+d   a dict of results by label: the digest of their labels and contributions
+==  =========================================================================================
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from collections.abc import Iterable, Mapping
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+
+from june._text import listed
+from june.codec import Codec
+from june.fingerprints import Fingerprinter, KeyFailure, explain
+from june.graphs import GraphNode
+from june.steps import Declaration
+
+__all__ = ["versions"]
+
+SCHEME = 1
+"""Number of the way in which keys are computed, written in snapshots."""
+
+CONTRIBUTION_SIZE = 17
+
+_PREFIX = b"june key scheme %d" % SCHEME
+
+
+def digest(data: bytes) -> bytes:
+    """Hash *data* with BLAKE2b to 16 bytes."""
+    return blake2b(data, digest_size=16).digest()
+
+
+def framed(*pieces: bytes) -> bytes:
+    """Join *pieces* so that no other pieces join to the same bytes."""
+    return b"".join([part for piece in pieces for part in (len(piece).to_bytes(8, "big"), piece)])
+
+
+class Recipe:
+    """
+    What of a step's key no input changes, computed once for all bound copies of a function.
+
+    Attributes:
+        parts: Part name to hex digest.
+        records: The pieces of code that count, by label, for explaining a miss.
+        failure: Why no key can be computed, or None.
+        key: The cache key of a copy without any input.
+        needs_values: Whether rendering needs the values of the inputs.
+        vary: The function whose result is added to the key, or None.
+        typed: What a result's type adds to the key of a step that takes it, or None for plain JSON.
+        notes: What a reader should know of the code that counts.
+    """
+
+    __slots__ = (
+        "_hash", "codec", "failure", "key", "needs_values", "notes", "parts", "parts_json", "records", "typed", "vary",
+    )  # fmt: skip
+
+    def __init__(self, node: GraphNode, session: Fingerprinter) -> None:
+        declaration = node.declaration
+        self.codec: Codec = node.codec
+        self.records: Mapping[str, str] = {}
+        self.notes: tuple[str, ...] = ()
+        self.failure: str | None = None
+        self.parts: dict[str, str] = {}
+        self.vary = declaration.vary if callable(declaration.vary) else None
+        self.needs_values = (
+            self.vary is not None or declaration.when is not None or declaration.kind.reads_values
+        )
+        self.typed: bytes | None = None
+        try:
+            self.parts = self._static_parts(declaration, session)
+            if not self.codec.plain:
+                self.typed = digest(framed(self.codec.description, session.classes(self.codec.classes)))
+        except KeyFailure as failure:
+            self.failure = str(failure)
+        pieces = [_PREFIX, declaration.kind.name.encode()]
+        for name, part in self.parts.items():
+            pieces += [name.encode(), part.encode()]
+        self._hash = blake2b(framed(*pieces), digest_size=16)
+        self.key = "step:" + self._hash.hexdigest()
+        self.parts_json = msgspec.json.encode(self.parts)[:-1]
+
+    def _static_parts(self, declaration: Declaration, session: Fingerprinter) -> dict[str, str]:
+        if declaration.version is not None:
+            parts = {"code": digest(b"version " + declaration.version.encode("utf-8", "surrogatepass")).hex()}
+            self.records = {"version": parts["code"][:16]}
+        else:
+            parts = declaration.kind.parts(declaration, session)
+            if "code" in parts:
+                fingerprint = session.code(declaration.function)
+                self.records = fingerprint.records
+                self.notes = (*fingerprint.notes, *(f"cannot see into {one}" for one in fingerprint.opaque))
+        parts["output"] = digest(self.codec.description).hex()
+        if declaration.vary is not None and self.vary is None:
+            parts["vary"] = session.value(declaration.vary).digest.hex()
+        return parts
+
+    def key_of(self, inputs: bytes) -> str:
+        """
+        Compute the key of a step from what its inputs add.
+
+        Args:
+            inputs: For each input its tag and its contribution, in the order of the parameters.
+        """
+        hashed = self._hash.copy()
+        hashed.update(inputs)
+        return "step:" + hashed.hexdigest()
+
+    def result_contribution(self, result_digest: bytes) -> bytes:
+        """Give what a saved result adds to the key of a step that takes it."""
+        if self.typed is None:
+            return b"j" + result_digest
+        return b"t" + digest(self.typed + result_digest)
+
+
+def key_contribution(key: str) -> bytes:
+    """Give what a result that is not saved adds to the key of a step that takes it: its own key."""
+    return b"k" + bytes.fromhex(key[5:])
+
+
+def list_contribution(contributions: Iterable[bytes]) -> bytes:
+    """Give what a list of results adds to a key."""
+    return b"l" + digest(b"".join(contributions))
+
+
+def dict_contribution(contributions: Iterable[tuple[str, bytes]]) -> bytes:
+    """Give what a dict of results by label adds to a key."""
+    return b"d" + digest(framed(*(part for label, one in contributions for part in (label.encode(), one))))
+
+
+VARY_TAG = b"\xff\xffvary"
+"""Stands for the result of a ``vary`` function among the inputs; no parameter's tag can be equal to it."""
+
+
+def input_parts(inputs: bytes) -> tuple[dict[str, str], str | None]:
+    """
+    Take the bytes given to `Recipe.key_of` apart again.
+
+    Returns:
+        Digests by parameter, and the digest of what ``vary`` returned, or None.
+    """
+    found: dict[str, str] = {}
+    vary = None
+    position = 0
+    while position < len(inputs):
+        if inputs.startswith(VARY_TAG, position):
+            position += len(VARY_TAG)
+            vary = inputs[position : position + CONTRIBUTION_SIZE].hex()
+        else:
+            size = int.from_bytes(inputs[position : position + 2], "big")
+            name = inputs[position + 2 : position + 2 + size].decode()
+            position += 2 + size
+            found[name] = (
+                chr(inputs[position]) + ":" + inputs[position + 1 : position + CONTRIBUTION_SIZE].hex()
+            )
+        position += CONTRIBUTION_SIZE
+    return found, vary
+
+
+def why_changed(
+    old: Mapping[str, Any], old_records: Mapping[str, str] | None, recipe: Recipe, inputs: bytes
+) -> str:
+    """
+    Say in one of a few fixed sentences which part of a key changed.
+
+    Args:
+        old: The ``parts`` of the saved entry.
+        old_records: The pieces of code that counted then, or None if the snapshot does not say.
+        recipe: The recipe of the step as it is now.
+        inputs: As for `Recipe.key_of`, as it is now.
+    """
+    if not old:
+        return "the saved cache key differs, and its entry does not say why"
+    for name, part in recipe.parts.items():
+        if old.get(name) != part:
+            if name != "code":
+                return {"output": "output type changed", "vary": "vary changed"}.get(name, f"{name} changed")
+            if "version" in recipe.records or (old_records and "version" in old_records):
+                return "version changed"
+            return f"code changed: {explain(old_records, recipe.records)}" if old_records else "code changed"
+    if "vary" in old and "vary" not in recipe.parts and recipe.vary is None:
+        return "vary changed"
+    now, vary = input_parts(inputs)
+    before = old.get("inputs")
+    before = before if isinstance(before, Mapping) else {}
+    changed = [repr(name) for name in now if name in before and before[name] != now[name]]
+    if changed:
+        return f"input {changed[0]} changed" if len(changed) == 1 else f"inputs {listed(changed)} changed"
+    for name in now:
+        if name not in before:
+            return f"input {name!r} is new"
+    for name in before:
+        if name not in now:
+            return f"input {name!r} is gone"
+    if old.get("vary") != vary and (vary is not None or recipe.vary is not None):
+        return "vary changed"
+    return "the saved cache key differs, though all parts that its entry names agree"
+
+
+def versions(*distributions: str) -> dict[str, str]:
+    """
+    Give the versions of installed distributions, to put them in a cache key.
+
+    Libraries are not followed when a step's code is hashed; where a new version of one may change a result,
+    say ``@step(..., vary=versions("pandas"))``.
+
+    Args:
+        *distributions: Names as pip knows them.
+
+    Raises:
+        importlib.metadata.PackageNotFoundError: If one is not installed.
+
+    Example:
+        >>> sorted(versions("attrs", "trio"))
+        ['attrs', 'trio']
+    """
+    return {name: importlib.metadata.version(name) for name in distributions}
+
+

@@ -1,0 +1,115 @@
+"""
+Ledgers: what a run has finished and dropped so far, from which a snapshot can be taken at any moment.
+
+A run only ever appends to its log. A snapshot is the entries that the run started from, the log, and a
+position in it: taking one, and asking for its length, costs the same however much has finished, and may be
+done from any thread.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from typing import Literal, TypeVar
+
+from june.keys import SCHEME
+from june.snapshots import AnyEntry, Finished, Snapshot, SnapshotData
+
+T = TypeVar("T")
+
+_Event = tuple[Literal["drop", "restore", "unsaved", "forget"], str, str]
+
+EMPTY = SnapshotData(steps={}, unsaved={}, code={}, scheme=SCHEME)
+
+
+class Ledger:
+    """
+    The log of one run.
+
+    Attributes:
+        base: What the run started from.
+    """
+
+    def __init__(self, base: SnapshotData, rank: Callable[[str], float]) -> None:
+        self.base = base
+        self._rank = rank
+        self._log: list[Finished | _Event] = []
+        # Positions in the log that do not add an entry, in order, and how much all up to each take away
+        # from the log's length. Appended to before the log is, so that a reader in another thread that
+        # knows of a position in the log finds them here.
+        self._odd: list[int] = []
+        self._adjusted: list[int] = [0]
+        self._dropped: set[str] = set()
+        self._forgotten: set[str] = set()
+
+    def finish(self, entry: Finished) -> None:
+        """Add an entry; one that the base had under its id has been dropped before."""
+        self._log.append(entry)
+
+    def drop(self, id: str) -> None:  # noqa: A002 - the contract's word
+        """Drop what the base has under *id*, if anything: the step rendered with another key."""
+        if id in self.base.steps and id not in self._dropped:
+            self._dropped.add(id)
+            self._append(("drop", id, ""), -1)
+
+    def keep(self, id: str) -> None:  # noqa: A002 - the contract's word
+        """Take back a `drop`: the step rendered once more, with the entry's key after all."""
+        if id in self._dropped:
+            self._dropped.discard(id)
+            self._append(("restore", id, ""), 1)
+
+    def unsaved(self, id: str, key: str) -> None:  # noqa: A002 - the contract's word
+        """Note that the step finished under *key*, but its result could not be saved."""
+        self._append(("unsaved", id, key), 0)
+
+    def forget(self, id: str) -> None:  # noqa: A002 - the contract's word
+        """Drop the base's note that the step's result could not be saved."""
+        if id in self.base.unsaved and id not in self._forgotten:
+            self._forgotten.add(id)
+            self._append(("forget", id, ""), 0)
+
+    def _append(self, event: _Event, entries: int) -> None:
+        self._adjusted.append(self._adjusted[-1] + entries - 1)
+        self._odd.append(len(self._log))
+        self._log.append(event)
+
+    def snapshot(self) -> Snapshot:
+        """Take a snapshot of this moment."""
+        return Snapshot.lazy(self, len(self._log))
+
+    def count(self, position: int) -> int:
+        """Count the entries as of *position*."""
+        return len(self.base.steps) + position + self._adjusted[bisect_left(self._odd, position)]
+
+    def collect(self, position: int) -> SnapshotData:
+        """Collect everything as of *position*, in graph order, then by id."""
+        steps: dict[str, AnyEntry] = dict(self.base.steps)
+        unsaved = dict(self.base.unsaved)
+        ranks: dict[str, float] = {}
+        for event in self._log[:position]:
+            if type(event) is Finished:
+                steps[event.id] = event
+                unsaved.pop(event.id, None)
+                ranks[event.id] = event.order
+                continue
+            what, id, key = event  # type: ignore[misc]  # narrowed by the branch above
+            if what == "drop":
+                del steps[id]
+            elif what == "restore":
+                steps[id] = self.base.steps[id]
+            elif what == "unsaved":
+                unsaved[id] = key
+            else:
+                unsaved.pop(id, None)
+        return SnapshotData(
+            steps=self._ordered(steps, ranks),
+            unsaved=self._ordered(unsaved, ranks),
+            code=self.base.code,
+            scheme=SCHEME,
+            extra=self.base.extra,
+        )
+
+    def _ordered(self, found: dict[str, T], ranks: Mapping[str, float]) -> dict[str, T]:
+        rank = self._rank
+        order = sorted((ranks[id] if id in ranks else rank(id), id) for id in found)
+        return {id: found[id] for _, id in order}

@@ -1,0 +1,94 @@
+"""
+Reuse: whether a saved result counts for a step that has just rendered.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from june.codec import Inexact, Undecodable
+from june.keys import digest
+from june.ledgers import EMPTY, Ledger
+from june.snapshots import AnyEntry, Finished, Snapshot
+from june.stepruns import StepRun
+
+
+class Reuse:
+    """Looks saved results up, and drops those that no longer count."""
+
+    def __init__(self, base: Snapshot | None, ledger: Ledger, refresh: frozenset[str]) -> None:
+        """
+        Args:
+            base: What the run was given, or None.
+
+            ledger: Notes what is dropped.
+
+            refresh: Ids of steps, or of instances, whose saved results must not count.
+        """
+        data = EMPTY if base is None else base.contents
+        self._steps = data.steps
+        self._unsaved = data.unsaved
+        self._ledger = ledger
+        self._refresh = refresh
+        self.anything = bool(self._steps or self._unsaved)
+
+    def could_not_save(self, one: StepRun) -> bool:
+        """Tell whether the last time the step had this key, its result could not be saved."""
+        return self._unsaved.get(one.id, "") == one.key
+
+    def drop(self, one: StepRun) -> None:
+        """Drop what is saved of a step: it rendered with another key, or with none."""
+        self._ledger.drop(one.id)
+        if self._unsaved and not self.could_not_save(one):
+            self._ledger.forget(one.id)
+
+    def look_up(self, one: StepRun) -> AnyEntry | None:
+        """
+        Find the saved result of a step under its key; drop one that does not count.
+
+        Sets the step's contribution, and its value if it had to be decoded.
+        """
+        entry = self._steps.get(one.id)
+        if entry is not None and self._counts(one, entry):
+            self._ledger.keep(one.id)
+            return entry
+        self.drop(one)
+        return None
+
+    def _counts(self, one: StepRun, entry: AnyEntry) -> bool:
+        if self._refresh and (one.id in self._refresh or one.step in self._refresh):
+            one.why = "refresh asked for it"
+            return False
+        if entry.cacheKey != one.key:
+            return False
+        if not one.node.declaration.save:
+            one.why = "save=False keeps no result"
+            return False
+        return self._good(one, entry)
+
+    def _good(self, one: StepRun, entry: AnyEntry) -> bool:
+        """Tell whether a saved result is known good, or decodes."""
+        codec = one.node.codec
+        data = entry.data()
+        if type(entry) is Finished:
+            found = entry.hashed()
+            known = True
+        else:
+            found = digest(data)
+            known = found.hex() == entry.digest  # type: ignore[union-attr]  # an Entry, if not Finished
+        if known and codec.settled:
+            one.contribution = one.recipe.result_contribution(found)
+            return True
+        try:
+            value: Any = codec.decode(data)
+            canonical = codec.encode(value)
+        except (Undecodable, Inexact) as problem:
+            one.why = f"the saved result no longer decodes: {problem}"
+        except Exception as error:
+            # A registered decoder, a validator or a __post_init__ may raise anything.
+            one.why = f"the saved result no longer decodes: {type(error).__name__}: {error}"
+        else:
+            one.value = value
+            one.contribution = one.recipe.result_contribution(digest(canonical))
+            return True
+        return False

@@ -1,0 +1,588 @@
+"""
+Snapshots: finished steps' results and cache keys, as JSON.
+
+An entry's result stays as bytes until somebody asks for it: loading a snapshot decodes no result, and
+nothing in a file can name a type to construct.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any, Protocol
+
+import attrs
+import msgspec
+
+from june._text import short_repr
+from june.errors import SnapshotError
+from june.graphs import Graph
+from june.keys import SCHEME, Recipe, digest, input_parts, why_changed
+
+__all__ = ["Snapshot", "SnapshotDiff"]
+
+VERSION = 1
+"""Version of the file format."""
+
+
+class Entry(
+    msgspec.Struct, gc=False, forbid_unknown_fields=True, omit_defaults=True, rename={"extra": "june extra"}
+):
+    """
+    A finished step as a snapshot holds it.
+
+    Attributes:
+        cacheKey: The key under which the result counts.
+        result: The result's JSON, as it stands in the file.
+        digest: The hash of June's own bytes of the result, or empty.
+        parts: JSON of the digests of the key's parts, or empty.
+        meta: JSON of what else is known, or empty.
+        extra: Fields that June does not know, kept as they are.
+    """
+
+    cacheKey: str  # noqa: N815 - the file's own name
+    result: msgspec.Raw
+    digest: str = ""
+    parts: msgspec.Raw = msgspec.Raw()
+    meta: msgspec.Raw = msgspec.Raw()
+    extra: dict[str, msgspec.Raw] | None = None
+
+    def data(self) -> bytes | memoryview:
+        """The result's JSON."""
+        return memoryview(self.result)
+
+    def parts_dict(self) -> dict[str, Any]:
+        """The digests of the key's parts by name; empty where the file does not tell."""
+        if not bytes(self.parts):
+            return {}
+        try:
+            return msgspec.json.decode(self.parts, type=dict[str, Any])
+        except msgspec.DecodeError:
+            return {}
+
+    def code(self) -> str | None:
+        """The digest of the code part, or None."""
+        code = self.parts_dict().get("code")
+        return code if isinstance(code, str) else None
+
+    def to_json(self) -> bytes:
+        """The entry as a JSON object."""
+        pieces = [b'{"cacheKey":', _encode(self.cacheKey), b',"result":', bytes(self.result)]
+        if self.digest:
+            pieces += [b',"digest":', _encode(self.digest)]
+        for name, raw in (("parts", self.parts), ("meta", self.meta), *(self.extra or {}).items()):
+            if bytes(raw):
+                pieces += [b",", _encode(name), b":", bytes(raw)]
+        pieces.append(b"}")
+        return b"".join(pieces)
+
+
+class Finished(msgspec.Struct, gc=False):
+    """
+    A step that finished in this run, as little as a snapshot needs of it.
+
+    Attributes:
+        id: The step's id.
+        order: Where it stands in the graph.
+        cacheKey: Its cache key.
+        result: June's own bytes of the result.
+        result_digest: Their hash, or None until somebody asks.
+        recipe: The parts of its key that no input changed.
+        inputs: The parts that its inputs added.
+        finished_at: When it finished, in seconds since 1970.
+        seconds: How long it took.
+    """
+
+    id: str
+    order: int
+    cacheKey: str  # noqa: N815 - the file's own name
+    result: bytes
+    result_digest: bytes | None
+    recipe: Recipe
+    inputs: bytes
+    finished_at: float
+    seconds: float
+
+    def data(self) -> bytes:
+        """The result's JSON."""
+        return self.result
+
+    def hashed(self) -> bytes:
+        """The hash of the result's JSON."""
+        found = self.result_digest
+        if found is None:
+            found = self.result_digest = digest(self.result)
+        return found
+
+    def parts_dict(self) -> dict[str, Any]:
+        """The digests of the key's parts by name."""
+        inputs, vary = input_parts(self.inputs)
+        found: dict[str, Any] = dict(self.recipe.parts)
+        if vary is not None:
+            found["vary"] = vary
+        if inputs:
+            found["inputs"] = inputs
+        return found
+
+    def code(self) -> str | None:
+        """The digest of the code part, or None."""
+        return self.recipe.parts.get("code")
+
+    def to_json(self) -> bytes:
+        """The entry as a JSON object."""
+        head = self.recipe.parts_json
+        if self.inputs:
+            inputs, vary = input_parts(self.inputs)
+            if vary is not None:
+                head += b',"vary":"%b"' % vary.encode()
+            if inputs:
+                head += b',"inputs":' + msgspec.json.encode(inputs)
+        return b'{"cacheKey":"%b","result":%b,"digest":"%b","parts":%b},"meta":{"finishedAt":"%b","seconds":%b}}' % (
+            self.cacheKey.encode(),
+            self.result,
+            self.hashed().hex().encode(),
+            head,
+            _timestamp(int(self.finished_at)),
+            b"%.6g" % self.seconds,
+        )
+
+
+@lru_cache(maxsize=64)
+def _timestamp(second: int) -> bytes:
+    return datetime.fromtimestamp(second, UTC).isoformat().replace("+00:00", "Z").encode()
+
+
+AnyEntry = Entry | Finished
+
+_encode = msgspec.json.encode
+_decode_top = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_steps = msgspec.json.Decoder(dict[str, Entry]).decode
+_decode_texts = msgspec.json.Decoder(dict[str, str]).decode
+_decode_code = msgspec.json.Decoder(dict[str, dict[str, str]]).decode
+
+
+class Contents(Protocol):
+    """Where a snapshot of a run that is still going finds its entries when somebody looks."""
+
+    def count(self, position: int) -> int:
+        """Count the entries as of *position*."""
+
+    def collect(self, position: int) -> SnapshotData:
+        """Collect everything as of *position*."""
+
+
+@attrs.frozen
+class SnapshotData:
+    """Everything that a snapshot holds."""
+
+    steps: dict[str, AnyEntry]
+    unsaved: dict[str, str]
+    code: Mapping[str, Mapping[str, str]]
+    scheme: int = SCHEME
+    extra: Mapping[str, msgspec.Raw] = attrs.field(factory=dict)
+
+
+class Snapshot:
+    """
+    Finished steps' results and cache keys. It never changes.
+
+    Pass it to a run as ``snapshot=``: every step whose id and recomputed cache key match is reused. It has
+    a length (how many steps it holds) and gives their ids when iterated, in graph order.
+
+    Example:
+        >>> snapshot = Snapshot.from_json('{"version": 1, "steps": {"a": {"cacheKey": "step:0", "result": 7}}}')
+        >>> len(snapshot), list(snapshot)
+        (1, ['a'])
+    """
+
+    __slots__ = ("_collected", "_contents", "_position")
+
+    def __init__(self) -> None:
+        raise TypeError("a Snapshot is made by Snapshot.from_json(), Snapshot.load(), or a run's snapshot()")
+
+    @classmethod
+    def lazy(cls, contents: Contents, position: int) -> Snapshot:
+        """Make a snapshot that collects its entries when somebody looks: for June's own modules."""
+        return cls._of(None, contents, position)
+
+    @classmethod
+    def _of(cls, data: SnapshotData | None, contents: Contents | None = None, position: int = 0) -> Snapshot:
+        self = object.__new__(cls)
+        self._collected = data
+        self._contents = contents
+        self._position = position
+        return self
+
+    @property
+    def _data(self) -> SnapshotData:
+        data = self._collected
+        if data is None:
+            assert self._contents is not None  # one of the two is always there
+            data = self._collected = self._contents.collect(self._position)
+            self._contents = None
+        return data
+
+    # -- Reading and writing.
+
+    @classmethod
+    def from_json(cls, data: bytes | str) -> Snapshot:
+        """
+        Read a snapshot from its JSON.
+
+        Args:
+            data: The JSON, UTF-8 if bytes.
+
+        Raises:
+            SnapshotError: If it is not a snapshot; the text says where.
+        """
+        try:
+            encoded = data.encode() if isinstance(data, str) else bytes(data)
+            if not isinstance(data, str):
+                encoded.decode()  # msgspec.Raw would let anything through
+            top = _decode_top(encoded)
+        except UnicodeError as error:
+            raise SnapshotError(f"this is not a snapshot: not valid UTF-8 ({error})") from None
+        except RecursionError:
+            raise SnapshotError("this is not a snapshot: it is nested too deeply") from None
+        except msgspec.DecodeError as error:
+            raise SnapshotError(f"this is not a snapshot: not a JSON object ({error})") from None
+        return cls._of(_read(top))
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Snapshot:
+        """
+        Read a snapshot from its JSON as Python objects, as `to_dict` gives them.
+
+        Raises:
+            SnapshotError: If it is not a snapshot; the text says where.
+        """
+        try:
+            encoded = json.dumps(data, allow_nan=False, ensure_ascii=False)
+        except (TypeError, ValueError, RecursionError) as error:
+            raise SnapshotError(f"this is not a snapshot: JSON cannot hold it ({error})") from None
+        return cls.from_json(encoded)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Snapshot:
+        """
+        Read a snapshot from a file.
+
+        Load only what you trust, like any other input: the results in it are used as they are.
+
+        Raises:
+            OSError: If the file cannot be read.
+            SnapshotError: If it is not a snapshot.
+        """
+        with open(path, "rb") as file:
+            data = file.read()
+        try:
+            return cls.from_json(data)
+        except SnapshotError as error:
+            raise SnapshotError(f"{os.fspath(path)}: {error}") from None
+
+    def to_json(self, indent: int | None = None) -> bytes:
+        """
+        Give the snapshot as strict JSON: UTF-8, a line an entry.
+
+        Args:
+            indent: Spaces to indent by, for people; results then no longer stand as June wrote them, so a
+                run that resumes from it decodes and encodes each one anew. None is June's own form.
+        """
+        data = self._data
+        steps = b",\n".join([b"%b:%b" % (_encode(id), entry.to_json()) for id, entry in data.steps.items()])
+        pieces = [b'{"version":%d,"scheme":%d,"steps":{\n%b\n}' % (VERSION, data.scheme, steps)]
+        if not data.steps:
+            pieces = [b'{"version":%d,"scheme":%d,"steps":{}' % (VERSION, data.scheme)]
+        if data.unsaved:
+            pieces.append(b',\n"unsaved":' + _encode(data.unsaved))
+        code = _used_code(data)
+        if code:
+            lines = b",\n".join([b"%b:%b" % (_encode(name), _encode(code[name])) for name in sorted(code)])
+            pieces.append(b',\n"code":{\n%b\n}' % lines)
+        for name, raw in data.extra.items():
+            pieces.append(b",\n%b:%b" % (_encode(name), bytes(raw)))
+        pieces.append(b"}\n")
+        encoded = b"".join(pieces)
+        return encoded if indent is None else msgspec.json.format(encoded, indent=indent) + b"\n"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the snapshot as Python objects, as a JSON parser would."""
+        found: dict[str, Any] = msgspec.json.decode(self.to_json())
+        return found
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """
+        Write the snapshot to a file, readable by its owner only.
+
+        The file is replaced as a whole, so that no reader and no crash finds half of one.
+
+        Raises:
+            OSError: If the file cannot be written.
+        """
+        target = os.path.realpath(path)
+        folder = os.path.dirname(target)
+        # mkstemp makes the file with mode 0600.
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{os.path.basename(target)}.", dir=folder)
+        try:
+            with open(descriptor, "wb") as file:
+                file.write(self.to_json())
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, target)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+        if os.name == "posix":
+            descriptor = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+    # -- Looking at it.
+
+    def __len__(self) -> int:
+        if self._collected is None and self._contents is not None:
+            return self._contents.count(self._position)
+        return len(self._data.steps)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._data.steps)
+
+    def __contains__(self, id: object) -> bool:  # noqa: A002 - the contract's word
+        return id in self._data.steps
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Snapshot):
+            return NotImplemented
+        return self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]  # as unhashable as a dict, which it compares like
+
+    def __repr__(self) -> str:
+        return f"<Snapshot of {len(self)} steps>"
+
+    def entry(self, id: str) -> AnyEntry | None:  # noqa: A002 - the contract's word
+        """Find an entry, or None: for June's own modules."""
+        return self._data.steps.get(id)
+
+    @property
+    def contents(self) -> SnapshotData:
+        """Everything it holds: for June's own modules."""
+        return self._data
+
+    # -- Making others of it.
+
+    def diff(self, other: Snapshot) -> SnapshotDiff:
+        """Compare with a later snapshot, step by step."""
+        mine, theirs = self._data.steps, other._data.steps
+        both = [id for id in theirs if id in mine]
+        return SnapshotDiff(
+            added=tuple(id for id in theirs if id not in mine),
+            removed=tuple(id for id in mine if id not in theirs),
+            rekeyed=tuple(id for id in both if mine[id].cacheKey != theirs[id].cacheKey),
+            changed=tuple(id for id in both if _canonical(mine[id]) != _canonical(theirs[id])),
+        )
+
+    def without(self, ids: Iterable[str]) -> Snapshot:
+        """
+        Make a snapshot without some steps.
+
+        Args:
+            ids: Ids to leave out; the id of an ``each`` step stands for all its instances, and that of any
+                step for those nested in it.
+        """
+        if isinstance(ids, str):
+            raise TypeError(f"without() takes a list of ids, not the string {ids!r}")
+        dropped = frozenset(ids)
+        return self._filtered(lambda id: not (id in dropped or base_id(id) in dropped))
+
+    def prune(self, graph: Graph) -> Snapshot:
+        """Make a snapshot of those entries only that belong to steps of *graph*."""
+        kept = {node.step.id for node in graph.nodes}
+        return self._filtered(lambda id: base_id(id) in kept)
+
+    def _filtered(self, keep: Any) -> Snapshot:
+        data = self._data
+        return Snapshot._of(
+            attrs.evolve(
+                data,
+                steps={id: entry for id, entry in data.steps.items() if keep(id)},
+                unsaved={id: key for id, key in data.unsaved.items() if keep(id)},
+            )
+        )
+
+
+def base_id(id: str) -> str:  # noqa: A002 - the contract's word
+    """
+    Give the id of the step that an instance or a nested step belongs to.
+
+    Example:
+        >>> base_id("review[a.py]"), base_id("write/critic[1]"), base_id("plan")
+        ('review', 'write', 'plan')
+    """
+    for position, character in enumerate(id):
+        if character in "[/":
+            return id[:position]
+    return id
+
+
+def _canonical(entry: AnyEntry) -> object:
+    try:
+        return msgspec.json.decode(entry.data())
+    except msgspec.DecodeError:
+        return bytes(entry.data())
+
+
+@attrs.frozen
+class SnapshotDiff:
+    """
+    What is different in a later snapshot; ``str()`` shows it to people, and it is false if nothing is.
+
+    Attributes:
+        added: Ids that only the later one has.
+        removed: Ids that only the earlier one has.
+        rekeyed: Ids in both whose cache keys differ.
+        changed: Ids in both whose results differ.
+    """
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    rekeyed: tuple[str, ...]
+    changed: tuple[str, ...]
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.rekeyed or self.changed)
+
+    def __str__(self) -> str:
+        lines = [f"+ {id}" for id in self.added] + [f"- {id}" for id in self.removed]
+        for id in dict.fromkeys((*self.rekeyed, *self.changed)):
+            what = "key and result" if id in self.rekeyed and id in self.changed else ""
+            lines.append(f"~ {id} ({what or ('key' if id in self.rekeyed else 'result')})")
+        return "\n".join(lines) or "no difference"
+
+
+def _used_code(data: SnapshotData) -> dict[str, Mapping[str, str]]:
+    """The rows of the code table that some entry still refers to."""
+    found: dict[str, Mapping[str, str]] = {}
+    for entry in data.steps.values():
+        if type(entry) is Finished:
+            recipe = entry.recipe
+            if recipe.records:
+                found[recipe.parts["code"]] = recipe.records
+        elif data.code:
+            code = entry.code()
+            if code is not None and code in data.code:
+                found[code] = data.code[code]
+    return found
+
+
+def _read(top: dict[str, msgspec.Raw]) -> SnapshotData:
+    """Check the top of a snapshot and its entries, decoding no result."""
+    version = _plain(top.pop("version", None))
+    if type(version) is not int or version < 1:
+        raise SnapshotError('this is not a snapshot: no "version": 1')
+    if version > VERSION:
+        raise SnapshotError(
+            f'"version" is {version}, so a newer June wrote it; this one reads version {VERSION}'
+        )
+    scheme = _plain(top.pop("scheme", None))
+    raw = top.pop("steps", None)
+    if raw is None:
+        raise SnapshotError('this is not a snapshot: no "steps"')
+    return SnapshotData(
+        steps=_read_steps(raw),
+        unsaved=_lenient(_decode_texts, top.pop("unsaved", None)),
+        code=_lenient(_decode_code, top.pop("code", None)),
+        scheme=scheme if type(scheme) is int else SCHEME,
+        extra=top,
+    )
+
+
+def _plain(raw: msgspec.Raw | None) -> Any:
+    if raw is None:
+        return None
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def _lenient(decode: Any, raw: msgspec.Raw | None) -> Any:
+    """Decode what only helps; where it is not as June writes it, do without."""
+    if raw is None:
+        return {}
+    try:
+        return decode(raw)
+    except (msgspec.DecodeError, RecursionError):
+        return {}
+
+
+def _read_steps(raw: msgspec.Raw) -> dict[str, AnyEntry]:
+    try:
+        return _decode_steps(raw)
+    except RecursionError:
+        raise SnapshotError("this is not a snapshot: it is nested too deeply") from None
+    except msgspec.DecodeError:
+        # Either it is wrong, and the message must say where; or it has fields that June does not know.
+        pass
+    try:
+        steps = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise SnapshotError(f"steps: not an object of entries ({error})") from None
+    return {id: _read_entry(f"steps.{id}", entry) for id, entry in steps.items()}
+
+
+def _read_entry(where: str, raw: msgspec.Raw) -> Entry:
+    try:
+        fields = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, RecursionError):
+        raise SnapshotError(f"{where}: not an object with a cacheKey and a result") from None
+    for name in ("cacheKey", "result"):
+        if name not in fields:
+            raise SnapshotError(f'{where}: no "{name}"')
+    key = _plain(fields.pop("cacheKey"))
+    if not isinstance(key, str):
+        raise SnapshotError(f'{where}: "cacheKey" is {short_repr(key)}, not a string')
+    result = fields.pop("result")
+    written_digest = _plain(fields.pop("digest", None))
+    return Entry(
+        key,
+        result,
+        written_digest if isinstance(written_digest, str) else "",
+        fields.pop("parts", msgspec.Raw()),
+        fields.pop("meta", msgspec.Raw()),
+        fields or None,
+    )
+
+
+def why_missed(base: Snapshot, id: str, recipe: Recipe, inputs: bytes) -> str:  # noqa: A002
+    """
+    Say in one of a few fixed sentences why a saved entry could not be reused.
+
+    Args:
+        base: The snapshot that the run started from.
+        id: The step's id.
+        recipe: The step's recipe as it is now.
+        inputs: What its inputs add to its key now.
+    """
+    data = base.contents
+    entry = data.steps.get(id)
+    if entry is None:
+        return "no saved result"
+    if data.scheme != SCHEME:
+        return f"the snapshot's keys are of scheme {data.scheme}, and this June computes scheme {SCHEME}"
+    code = entry.code()
+    records = None
+    if isinstance(entry, Finished):
+        records = entry.recipe.records
+    elif code is not None:
+        records = data.code.get(code)
+    return why_changed(entry.parts_dict(), records, recipe, inputs)

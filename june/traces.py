@@ -1,0 +1,262 @@
+"""
+Traces: the tree of what happened in a run, a node a step.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+import attrs
+
+from june._text import duration, short_repr
+from june.messages import Usage
+
+__all__ = ["Status", "Trace", "TraceNode", "Update"]
+
+Status = Literal[
+    "queued", "waiting", "running", "done", "failed", "aborted", "skipped", "blocked", "unneeded"
+]
+"""Where a step stands; see `TraceNode.status`."""
+
+SETTLED: frozenset[str] = frozenset({"done", "failed", "aborted", "skipped", "blocked", "unneeded"})
+
+NOTHING: Any = type("Nothing", (), {"__repr__": lambda self: "NOTHING", "__slots__": ()})()
+"""Stands where there is no value, as None is one."""
+
+
+class TraceNode:
+    """
+    What happened to one step.
+
+    While the run goes, it shows the present.
+
+    Attributes:
+        id: The step's id; of an instance, with its label: ``review[a.py]``.
+        step: The id of the step, without a label.
+        status: ``queued``, ``waiting`` (for an approval), ``running``, ``done``, ``failed``, ``aborted``
+            (cancelled while it ran), ``skipped`` (its ``when`` said no, or an input was skipped),
+            ``blocked`` (an input failed), or ``unneeded`` (unsaved, and nobody needed it).
+        resumed: Whether the result came from a snapshot.
+        attempts: How often the step was started.
+        error: What the step raised, or None.
+        progress: What ``current().progress(done, total)`` said last, or None.
+    """
+
+    __slots__ = (
+        "_finished", "_notes", "_started", "_wall", "attempts", "error", "id", "progress", "resumed",
+        "status", "step",
+    )  # fmt: skip
+
+    id: str
+    step: str
+    status: Status
+    resumed: bool
+    attempts: int
+    error: BaseException | None
+    progress: tuple[float, float | None] | None
+
+    def __init__(self, id: str, step: str) -> None:  # noqa: A002 - the contract's word
+        self.id = id
+        self.step = step
+        self.status = "queued"
+        self.resumed = False
+        self.attempts = 0
+        self.error = None
+        self.progress = None
+        # Seconds on a monotonic clock, and when that clock's step began by the calendar.
+        self._started = 0.0
+        self._finished = 0.0
+        self._wall = 0.0
+        self._notes: list[str] | None = None
+
+    @property
+    def kind(self) -> str:
+        """What sort of step it is: ``function``, ``each`` for a step with instances below it."""
+        return "function"
+
+    @property
+    def started(self) -> datetime | None:
+        """When the first attempt began (UTC), or None."""
+        return datetime.fromtimestamp(self._wall, UTC) if self._wall else None
+
+    @property
+    def finished(self) -> datetime | None:
+        """When the last attempt ended (UTC), or None."""
+        seconds = self.duration
+        return None if seconds is None else datetime.fromtimestamp(self._wall + seconds, UTC)
+
+    @property
+    def duration(self) -> float | None:
+        """Seconds from the start of the first attempt to the end of the last, or None."""
+        return self._finished - self._started if self._finished and self._wall else None
+
+    @property
+    def result(self) -> Any:
+        """The step's result, or None where there is none (yet)."""
+        return None
+
+    @property
+    def reason(self) -> str | None:
+        """Why the step ran, or was skipped or blocked, in one of a few fixed sentences; None if unknown."""
+        return None
+
+    @property
+    def model(self) -> str | None:
+        """The model that answered, or None."""
+        return None
+
+    @property
+    def usage(self) -> Usage | None:
+        """What the step's model calls used, or None where there were none."""
+        return None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What ``current().note(...)`` said, the oldest first."""
+        return tuple(self._notes or ())
+
+    @property
+    def children(self) -> Sequence[TraceNode]:
+        """What happened inside: the instances of an ``each`` step, nested steps."""
+        return ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Give the node as JSON can hold it, without its result."""
+        found: dict[str, Any] = {
+            "id": self.id,
+            "step": self.step,
+            "kind": self.kind,
+            "status": self.status,
+            "resumed": self.resumed,
+            "started": _timestamp(self.started),
+            "finished": _timestamp(self.finished),
+            "seconds": self.duration,
+            "attempts": self.attempts,
+            "reason": self.reason,
+            "error": None if self.error is None else _one_line(self.error),
+            "notes": list(self.notes),
+        }
+        if self.progress is not None:
+            found["progress"] = list(self.progress)
+        if self.children:
+            found["children"] = [child.to_dict() for child in self.children]
+        return found
+
+    def __repr__(self) -> str:
+        return f"<TraceNode {self.id!r} {self.status}{' resumed' if self.resumed else ''}>"
+
+
+def _timestamp(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _one_line(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except Exception:
+        text = ""
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+class Trace:
+    """
+    What happened in a run, or is happening: a read-only view.
+
+    ``str(trace)`` is a table for people.
+    """
+
+    __slots__ = ("_find", "_nodes")
+
+    def __init__(
+        self, nodes: Callable[[], Sequence[TraceNode]], find: Callable[[str], TraceNode | None]
+    ) -> None:
+        self._nodes = nodes
+        self._find = find
+
+    @property
+    def nodes(self) -> Sequence[TraceNode]:
+        """
+        A node for each step, in graph order.
+
+        Where an ``each`` step's items are known, its instances stand in its place, in item order.
+        """
+        return self._nodes()
+
+    def node(self, id: str) -> TraceNode:  # noqa: A002 - the contract's word
+        """
+        Find a node by id; the id of an ``each`` step gives a node with its instances as children.
+
+        Raises:
+            KeyError: If the run has no such step.
+        """
+        found = self._find(id)
+        if found is None:
+            raise KeyError(id)
+        return found
+
+    def __iter__(self) -> Iterator[TraceNode]:
+        return iter(self.nodes)
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def to_json(self, indent: int | None = None) -> bytes:
+        """Give the trace as JSON: a list of nodes, without results."""
+        return json.dumps([node.to_dict() for node in self.nodes], indent=indent, ensure_ascii=False).encode(
+            "utf-8", "replace"
+        )
+
+    def __str__(self) -> str:
+        rows = [("step", "status", "time", "")]
+        rows += [(node.id, _status(node), _time(node), _remark(node)) for node in self.nodes]
+        widths = [max(len(row[column]) for row in rows) for column in range(3)]
+        return "\n".join(
+            "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]).rstrip()
+            for row in rows
+        )
+
+    def __repr__(self) -> str:
+        counts: dict[str, int] = {}
+        for node in self.nodes:
+            name = _status(node)
+            counts[name] = counts.get(name, 0) + 1
+        said = ", ".join(f"{count} {name}" for name, count in counts.items())
+        return f"<Trace of {len(self.nodes)} steps: {said}>"
+
+
+def _status(node: TraceNode) -> str:
+    return "resumed" if node.resumed else node.status
+
+
+def _time(node: TraceNode) -> str:
+    return "" if node.duration is None else duration(node.duration)
+
+
+def _remark(node: TraceNode) -> str:
+    if node.error is not None:
+        return short_repr(node.error)
+    if node.status == "running" and node.progress is not None:
+        done, total = node.progress
+        return f"{done:g}" if total is None else f"{done:g} of {total:g}"
+    return node.reason or ""
+
+
+@attrs.frozen
+class Update:
+    """
+    One change in a run, as ``on_update`` receives it.
+
+    Attributes:
+        kind: ``status``, ``progress`` or ``note``: what changed.
+        node: The node that changed, as it is now.
+        handle: The run's handle; its ``snapshot()`` may be called.
+    """
+
+    kind: Literal["status", "progress", "note"]
+    node: TraceNode
+    handle: Any
+
+

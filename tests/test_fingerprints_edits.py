@@ -1,0 +1,36 @@
+"""
+The table of edits, in every setting that user code may live in.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+# `--import-mode=importlib` keeps this folder off the path.
+sys.path.insert(0, str(Path(__file__).parent))
+
+from edits import EDITS, Edit
+from fingerprint_settings import SETTINGS, as_rewritten, code_of
+
+pytest.register_assert_rewrite("rewritten_flow")
+KNOWN = [edit for edit in EDITS if sys.version_info >= (3, edit.since)]
+
+
+@pytest.mark.parametrize("edit", KNOWN, ids=[edit.name for edit in KNOWN])
+def test_an_edit_changes_the_fingerprint_only_if_it_matters(edit: Edit, tmp_path: Path) -> None:
+    """
+    Each edit keeps or changes the fingerprint, alike in a module, package, script, cell and under pytest.
+    """
+    digests = {}
+    for name, load in {**SETTINGS, "pytest": as_rewritten}.items():
+        before = code_of(load, tmp_path / name / "before", edit.before, edit.helper_before)
+        after = code_of(load, tmp_path / name / "after", edit.after, edit.helper_after)
+        assert before.notes == () or "globals()" in before.notes[0], name
+        assert (before.digest == after.digest) is (edit.expected == "same"), (name, before, after)
+        digests[name] = before.digest
+    if "__file__" in edit.before:  # a cell has none
+        del digests["cell"]
+    assert len(set(digests.values())) == 1, digests
