@@ -347,7 +347,7 @@ class Executor:
             or worker.task in _LOCK_HOLDERS
         ):
             error = worker.mend(one, worker.status, error)
-        if one.node.bindings:
+        if one.node.sources:
             try:
                 run.check_arguments(one)
             except ResultWarning as warning:

@@ -74,11 +74,12 @@ class GraphNode:
         declaration: The step's declaration.
         bindings: What its parameters are bound to, in the order of the parameters.
         after: Indices of nodes that must be over before it starts, though it takes nothing from them.
+        sources: Indices of all the nodes that it takes from or comes after, each once.
         item: The binding whose items an ``each`` step runs over, or None.
         codec: How its results are encoded.
     """
 
-    __slots__ = ("after", "bindings", "codec", "declaration", "item", "step")
+    __slots__ = ("after", "bindings", "codec", "declaration", "item", "sources", "step")
 
     def __init__(
         self, step: Step[..., Any], bindings: Sequence[Binding], after: Sequence[int], codec: Codec
@@ -88,6 +89,8 @@ class GraphNode:
         self.bindings = bindings
         self.after = after
         self.codec = codec
+        found = [index for binding in bindings if binding.how != VALUE for index in binding.steps()]
+        self.sources: Sequence[int] = tuple(dict.fromkeys((*found, *after))) if found or after else ()
         self.item = (
             next(binding for binding in bindings if binding.how == ITEM)
             if self.declaration.each is not None

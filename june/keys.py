@@ -151,23 +151,25 @@ def input_parts(inputs: bytes) -> tuple[dict[str, str], str | None]:
     Take the bytes given to `Recipe.key_of` apart again.
 
     Returns:
-        Digests by parameter, and the digest of what ``vary`` returned, or None.
+        The letter and the digest of each contribution by parameter, and those of what ``vary`` returned, or
+        None.
     """
     found: dict[str, str] = {}
     vary = None
+    written = inputs.hex()
     position = 0
-    while position < len(inputs):
+    size = len(inputs)
+    while position < size:
+        start = position + 2 + int.from_bytes(inputs[position : position + 2], "big")
+        if start > size:
+            start = position + len(VARY_TAG)
+        end = start + CONTRIBUTION_SIZE
+        text = chr(inputs[start]) + ":" + written[2 * start + 2 : 2 * end]
         if inputs.startswith(VARY_TAG, position):
-            position += len(VARY_TAG)
-            vary = inputs[position : position + CONTRIBUTION_SIZE].hex()
+            vary = text
         else:
-            size = int.from_bytes(inputs[position : position + 2], "big")
-            name = inputs[position + 2 : position + 2 + size].decode()
-            position += 2 + size
-            found[name] = (
-                chr(inputs[position]) + ":" + inputs[position + 1 : position + CONTRIBUTION_SIZE].hex()
-            )
-        position += CONTRIBUTION_SIZE
+            found[inputs[position + 2 : start].decode()] = text
+        position = end
     return found, vary
 
 

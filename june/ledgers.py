@@ -9,13 +9,14 @@ done from any thread.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
-from typing import Literal, TypeVar
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from typing import Literal, cast
 
 from june.keys import SCHEME
 from june.snapshots import AnyEntry, Finished, Snapshot, SnapshotData
 
-T = TypeVar("T")
+_order = attrgetter("order")
 
 _Event = tuple[Literal["drop", "restore", "unsaved", "forget"], str, str]
 
@@ -85,12 +86,10 @@ class Ledger:
         """Collect everything as of *position*, in graph order, then by id."""
         steps: dict[str, AnyEntry] = dict(self.base.steps)
         unsaved = dict(self.base.unsaved)
-        ranks: dict[str, float] = {}
+        finished: list[Finished] = []
         for event in self._log[:position]:
             if type(event) is Finished:
-                steps[event.id] = event
-                unsaved.pop(event.id, None)
-                ranks[event.id] = event.order
+                finished.append(event)
                 continue
             what, id, key = event  # type: ignore[misc]  # narrowed by the branch above
             if what == "drop":
@@ -101,15 +100,19 @@ class Ledger:
                 unsaved[id] = key
             else:
                 unsaved.pop(id, None)
+        finished.sort(key=_order)
+        new = {entry.id: entry for entry in finished}
+        if unsaved:
+            unsaved = {id: unsaved[id] for id in self._ordered(unsaved) if id not in new}
+        if steps:
+            steps.update(new)
+            steps = {id: steps[id] for id in self._ordered(steps)}
+        else:
+            steps = cast("dict[str, AnyEntry]", new)
         return SnapshotData(
-            steps=self._ordered(steps, ranks),
-            unsaved=self._ordered(unsaved, ranks),
-            code=self.base.code,
-            scheme=SCHEME,
-            extra=self.base.extra,
+            steps=steps, unsaved=unsaved, code=self.base.code, scheme=SCHEME, extra=self.base.extra
         )
 
-    def _ordered(self, found: dict[str, T], ranks: Mapping[str, float]) -> dict[str, T]:
+    def _ordered(self, ids: Iterable[str]) -> list[str]:
         rank = self._rank
-        order = sorted((ranks[id] if id in ranks else rank(id), id) for id in found)
-        return {id: found[id] for _, id in order}
+        return [id for _, id in sorted([(rank(id), id) for id in ids])]

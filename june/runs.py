@@ -130,11 +130,10 @@ class Run:
             else:
                 new = Family(self, node, recipe, index << 40)
             nodes.append(new)
-            if node.bindings or node.after:
-                sources = _sources_of(node)
+            if node.sources:
                 if isinstance(new, StepRun):
-                    new.remaining = len(sources)
-                for source in sources:
+                    new.remaining = len(node.sources)
+                for source in node.sources:
                     if dependents[source] is _NONE:
                         dependents[source] = []
                     dependents[source].append(index)
@@ -186,7 +185,7 @@ class Run:
             node = self.graph.nodes[queue.pop()]
             if node.step.id in self.options.overrides:
                 continue
-            for source in _sources_of(node):
+            for source in node.sources:
                 if source not in found:
                     found.add(source)
                     queue.append(source)
@@ -443,6 +442,7 @@ class Run:
     def _settle(self) -> None:
         """Work through what has an outcome, without recursion: chains of 100,000 skips are ordinary."""
         settling = self._settling
+        nodes = self.nodes
         while settling:
             one = settling.popleft()
             if isinstance(one, InstanceRun):
@@ -450,9 +450,13 @@ class Run:
                 continue
             index = one.order >> 40
             for behind in self._dependents[index]:
-                dependent = self.nodes[behind]
-                if isinstance(dependent, StepRun):
-                    self._one_less(dependent)
+                dependent = nodes[behind]
+                if type(dependent) is StepRun:
+                    dependent.remaining -= 1
+                    if not dependent.remaining and dependent.status == "queued":
+                        heappush(self._ready, (dependent.order, dependent))
+                elif not isinstance(dependent, Family):
+                    raise AssertionError("only an each step is no step of its own; this is a bug in june")
                 elif dependent.status == "unneeded":
                     pass
                 elif index in dependent.gated_by:
@@ -589,7 +593,7 @@ class Run:
         """
         node = one.node
         recipe = one.recipe
-        plain = not (node.bindings or node.after)
+        plain = not (node.bindings or node.sources)
         if not plain and not self._admit(one):
             return False
         if recipe.needs_values and not (self._gather(one) and self._wanted_by_when(one)):
@@ -630,8 +634,14 @@ class Run:
 
     def _admit(self, one: StepRun) -> bool:
         """Tell whether a step's inputs let it go on; where not, skip or block it."""
-        failed: TraceNode | None = None
         nodes = self.nodes
+        if type(one) is StepRun:
+            for index in one.node.sources:
+                if nodes[index].outcome != KNOWN:
+                    break
+            else:
+                return True
+        failed: TraceNode | None = None
         for binding in one.node.bindings:
             for source in self._inputs.sources(one, binding):
                 outcome = source.outcome
@@ -686,6 +696,13 @@ class Run:
 
     def _gather(self, one: StepRun) -> bool:
         """Ask for the values that a step lacks; tell whether they are all there."""
+        if type(one) is StepRun:
+            nodes = self.nodes
+            for index in one.node.sources:
+                if nodes[index].value is NOTHING:
+                    break
+            else:
+                return True
         for source in self._inputs.lacking(one):
             if source.status in _LOST:
                 self._block(one, source)
@@ -742,13 +759,16 @@ class Run:
         Raises:
             ResultWarning: Where warnings are errors.
         """
-        for source in self._inputs.behind(one):
-            if type(source) is StepRun:
-                if type(source.value) not in _IMMUTABLE:
-                    self._check_result(one, source)
+        if type(one) is StepRun:
+            nodes = self.nodes
+            for index in one.node.sources:
+                if type(nodes[index].value) not in _IMMUTABLE:
+                    break
             else:
-                for instance in source.instances():
-                    self._check_result(one, instance)
+                return
+        for source in self._inputs.behind(one):
+            for instance in source.instances():
+                self._check_result(one, instance)
 
     def _check_result(self, one: StepRun, source: StepRun) -> None:
         entry = source.entry
@@ -803,7 +823,7 @@ class Run:
             self._close_lost(one)
 
     def _close_lost(self, one: AnyRun) -> None:
-        for index in _sources_of(one.node):
+        for index in one.node.sources:
             source = self.nodes[index]
             if source.status in _LOST:
                 one.status = "blocked"
@@ -873,12 +893,6 @@ def _name(one: AnyRun) -> str:
 
 def _blocked_by(one: TraceNode) -> str:
     return f"blocked by {one.id!r}, which {'failed' if one.status == 'failed' else 'was ' + one.status}"
-
-
-def _sources_of(node: GraphNode) -> Sequence[int]:
-    """The indices of the nodes that a node takes from or comes after, each once."""
-    found = [index for binding in node.bindings for index in binding.steps()]
-    return tuple(dict.fromkeys((*found, *node.after)))
 
 
 def _input_contributions(inputs: Mapping[str, Any], session: Fingerprinter) -> dict[str, bytes]:

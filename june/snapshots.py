@@ -140,7 +140,7 @@ class Finished(msgspec.Struct, gc=False):
             if vary is not None:
                 head += b',"vary":"%b"' % vary.encode()
             if inputs:
-                head += b',"inputs":' + msgspec.json.encode(inputs)
+                head += b',"inputs":' + _encode(inputs)
         return b'{"cacheKey":"%b","result":%b,"digest":"%b","parts":%b},"meta":{"finishedAt":"%b","seconds":%b}}' % (
             self.cacheKey.encode(),
             self.result,

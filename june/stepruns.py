@@ -178,7 +178,7 @@ class Family(TraceNode):
 
     __slots__ = (
         "_contributions", "consumers", "contribution", "gate", "gated_by", "members", "node", "order",
-        "outcome", "recipe", "run", "unsettled", "why",
+        "outcome", "recipe", "run", "unsettled", "value", "why",
     )  # fmt: skip
 
     def __init__(self, run: Owner, node: GraphNode, recipe: Recipe, order: int) -> None:
@@ -186,8 +186,9 @@ class Family(TraceNode):
         self.run = run
         self.node = node
         self.recipe = recipe
-        # It depends on who asks: see contribute().
+        # Both depend on who asks: see contribute() and get().
         self.contribution: bytes | None = None
+        self.value: Any = NOTHING
         self.order = order
         self.outcome = PENDING
         self.members: list[InstanceRun] | None = None

@@ -265,9 +265,7 @@ def test_a_failing_key_says_which_part_failed(load: Any) -> None:
     )
     with pytest.raises(KeyFailure) as caught:
         Fingerprinter().code(flows.step)
-    assert str(caught.value) == (
-        "constant BAD in flows.py: BAD in flows.py: Bad.__june_key__ raised ValueError: no"
-    )
+    assert str(caught.value) == ("BAD in flows.py: Bad.__june_key__ raised ValueError: no")
 
 
 def test_installed_code_is_not_followed(load: Any, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from june._text import short_path
-from june.fingerprints._origins import is_user_class, is_user_function
+from june.fingerprints._origins import is_user_class, is_user_function, is_written
 from june.fingerprints._pieces import Content
 from june.fingerprints._scopes import Scope
 from june.fingerprints._sources import class_node
@@ -88,7 +88,10 @@ def _holds(cls: type, name: str) -> bool:
     """Say whether the value of *name* can be read from the class."""
     if name not in vars(cls):
         return name in getattr(cls, "_field_defaults", ())
-    return not is_a(vars(cls)[name], _DESCRIPTORS) and type(vars(cls)[name]).__name__ != "_tuplegetter"
+    return (
+        not issubclass(type(vars(cls)[name]), _DESCRIPTORS)
+        and type(vars(cls)[name]).__name__ != "_tuplegetter"
+    )
 
 
 def class_label(cls: type) -> str:
@@ -119,6 +122,7 @@ def write_class(
         content.docs += form.tree.docs
     else:
         _write_unseen(cls, encoder)
+    _write_options(cls, encoder)
     content.out += b"%d:" % len(cls.__bases__)
     for base in cls.__bases__:
         encoder.type_of(base)
@@ -139,12 +143,28 @@ def _write_unseen(cls: type, encoder: Encoder) -> None:
     encoder.encode(held.get("__annotations__"))
     encoder.encode(held.get("_fields") if issubclass(cls, tuple) else None)
     encoder.encode(held.get("_field_defaults") if issubclass(cls, tuple) else None)
-    for name, field in held.get("__dataclass_fields__", {}).items():
-        encoder.content.text(b".", name)
-        for part in ("init", "repr", "hash", "compare", "kw_only"):
-            encoder.encode(getattr(field, part, None))
-        factory = field.default_factory
-        encoder.encode(factory if isinstance(factory, (type, types.FunctionType)) else None)
+
+
+def _write_options(cls: type, encoder: Encoder) -> None:
+    """
+    Write what dataclasses and attrs made of their arguments.
+
+    Mostly the statement says the same; but of a class whose file was edited after its import, only this is
+    sure to be what runs.
+    """
+    options = vars(cls).get("__dataclass_params__")
+    for name in ("init", "repr", "eq", "order", "unsafe_hash", "frozen"):
+        encoder.encode(getattr(options, name, None))
+    for field in vars(cls).get("__dataclass_fields__", {}).values():
+        encoder.content.text(b".", field.name)
+        for name in ("init", "repr", "hash", "compare", "kw_only"):
+            encoder.encode(getattr(field, name, None))
+        if issubclass(type(field.default_factory), (type, types.FunctionType)):
+            encoder.encode(field.default_factory)
+    for field in vars(cls).get("__attrs_attrs__", ()):
+        encoder.content.text(b".", field.name)
+        for name in ("init", "kw_only"):
+            encoder.encode(getattr(field, name, None))
 
 
 def _write_members(cls: type[enum.Enum], encoder: Encoder) -> None:
@@ -157,7 +177,7 @@ def _write_members(cls: type[enum.Enum], encoder: Encoder) -> None:
 
 def _counts(cls: type, name: str, value: object, form: ClassForm) -> bool:
     """Say whether an attribute of the class was put there by the user."""
-    if name in _SKIPPED or is_a(value, _DESCRIPTORS):
+    if name in _SKIPPED or issubclass(type(value), _DESCRIPTORS):
         return False
     if name in form.bound:
         return not (issubclass(cls, enum.Enum) and name in cls.__members__) and _holds(cls, name)
@@ -169,15 +189,8 @@ def _counts(cls: type, name: str, value: object, form: ClassForm) -> bool:
         return False
     if name.startswith("__") and name.endswith("__"):
         # Made by a decorator or a metaclass of a library, unless a function of the user's was put there.
-        return is_a(value, types.FunctionType) and _is_written(value)
-    return not is_a(value, types.FunctionType) or _is_written(value)
-
-
-def _is_written(function: types.FunctionType) -> bool:
-    """Say whether somebody wrote the function, rather than dataclasses or attrs."""
-    path = function.__code__.co_filename
-    generated = path == "<string>" or path.startswith("<attrs generated")
-    return not generated and is_user_function(function)
+        return is_a(value, types.FunctionType) and is_written(value)
+    return not is_a(value, types.FunctionType) or is_written(value)
 
 
 def _write_attribute(
@@ -188,7 +201,7 @@ def _write_attribute(
     write_function: Callable[[types.FunctionType], None],
 ) -> None:
     """Write one attribute: methods of the class's own as part of it, anything else as a value."""
-    if is_a(value, (staticmethod, classmethod)):
+    if issubclass(type(value), (staticmethod, classmethod)):
         encoder.content.text(b"W", type(value).__name__)
         value = value.__func__
     if is_a(value, property) and type(value) is property:

@@ -102,6 +102,13 @@ def is_user_function(function: FunctionType) -> bool:
     return is_user_file(path)
 
 
+def is_written(function: FunctionType) -> bool:
+    """Say whether the user wrote a function of a class of theirs, rather than dataclasses or attrs."""
+    path = function.__code__.co_filename
+    generated = path == "<string>" or path.startswith("<attrs generated")
+    return not generated and is_user_function(function)
+
+
 def is_user_module(module: ModuleType) -> bool:
     """Say whether a module, or a package without a file of its own, was written by the user."""
     names = vars(module)

@@ -19,6 +19,7 @@ from types import CodeType, FunctionType
 from typing import Any, TypeAlias
 
 from june.fingerprints._bytecode import nested, shape
+from june.fingerprints._origins import is_written
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _KEPT_FILES = 64
@@ -242,12 +243,12 @@ def class_node(cls: type) -> tuple[ast.ClassDef | None, str]:
         path = names.get("__file__")
     mark = f"class {cls.__name__}"
     paths = [path] if isinstance(path, str) else _cells_with(mark)
-    for path in paths:
-        source = source_of(path, names)
+    for place in paths:
+        source = source_of(place, names)
         found = source.classes_named(cls.__qualname__) if source is not None else []
         for node in reversed(found):
             if _has_methods(node, functions) and _fits(cls, node, source is not None and source.trusted):
-                return node, path
+                return node, place
     return None, paths[0] if paths else ""
 
 
@@ -277,7 +278,8 @@ def _methods(cls: type) -> list[FunctionType]:
             value = value.__func__
         elif isinstance(value, property):
             value = value.fget
-        if isinstance(value, FunctionType) and value.__qualname__ == f"{cls.__qualname__}.{value.__name__}":
+        own = isinstance(value, FunctionType) and value.__qualname__ == f"{cls.__qualname__}.{value.__name__}"
+        if own and is_written(value):
             found.append(value)
     return found
 

@@ -9,7 +9,8 @@ is left out (versions differ in which fields there are), and f-strings are put t
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypeGuard
 
@@ -86,7 +87,7 @@ class Tree(NamedTuple):
 
 
 def function_tree(
-    node: Definition | ast.Lambda, free: Iterable[str], names: Set[str], texts: Set[str]
+    node: Definition | ast.Lambda, free: Iterable[str], names: AbstractSet[str], texts: AbstractSet[str]
 ) -> Tree:
     """
     Bring a function into its canonical form, without its name, decorators and defaults.

@@ -14,11 +14,12 @@ import struct
 import types
 from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard, TypeVar
 
 from june.fingerprints._origins import is_user_class, is_user_function, library_name, public_module
 from june.fingerprints._pieces import Content, KeyFailure, Piece
 
+T = TypeVar("T")
 _MAX_DEPTH = 150
 _MISSING = object()
 _FLOAT = struct.Struct(">d")
@@ -46,7 +47,7 @@ class Encoder:
 
         walker: Whom to ask for pieces.
 
-        where: The place of the value, for people: `("CLIENT", " in flows.py")`; what is inside stands between them.
+        where: The place of the value, for people: `("CLIENT", " in flows.py")`, around what is inside.
 
         folders: A file's folder by its names, below which paths count as relative ones.
     """
@@ -359,7 +360,7 @@ if TYPE_CHECKING:
     Writer: TypeAlias = Callable[[Encoder, Any], None]
 
 
-def is_a(value: object, kind: type | tuple[type, ...]) -> bool:
+def is_a(value: object, kind: type[T]) -> TypeGuard[T]:
     """Say whether *value* is of a type, without asking it: `isinstance` also believes its `__class__`."""
     return issubclass(type(value), kind)
 
