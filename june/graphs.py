@@ -109,11 +109,13 @@ class Graph:
         nodes: The steps in graph order: depth first, what is needed before what needs it, in target order.
         targets: Indices of the nodes whose results are asked for.
         single: Whether exactly one step was given as a target, so that a run's result is its value.
+        externals: The bindings that only a run can fill, with their nodes.
     """
 
     nodes: Sequence[GraphNode]
     targets: Sequence[int]
     single: bool
+    externals: Sequence[tuple[GraphNode, Binding]]
 
     @property
     def steps(self) -> tuple[Step[..., Any], ...]:
@@ -124,17 +126,10 @@ class Graph:
     def inputs(self) -> Mapping[str, bool]:
         """Names that a run may be given as inputs or resources, each with whether it must be."""
         found: dict[str, bool] = {}
-        for _, binding in self.externals():
+        for _, binding in self.externals:
             required = binding.how == ITEM or binding.default is MISSING
             found[binding.source] = found.get(binding.source, False) or required
         return found
-
-    def externals(self) -> Iterator[tuple[GraphNode, Binding]]:
-        """Give the bindings that only a run can fill, with their nodes."""
-        for node in self.nodes:
-            for binding in node.bindings:
-                if binding.how == EXTERNAL or (binding.how == ITEM and type(binding.source) is str):
-                    yield node, binding
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -188,7 +183,9 @@ def build(targets: Sequence[Any], caller: str, given: Iterable[str] | None = Non
         builder = _Builder(steps)
         problems = builder.problems
         nodes = builder.build()
-        built = Graph(nodes, [builder.index[one] for one in steps] if not problems else [], single)
+        built = Graph(
+            nodes, [builder.index[one] for one in steps] if not problems else [], single, builder.externals
+        )
     if given is not None:
         problems = problems + _missing(built, frozenset(given))
     if problems:
@@ -277,6 +274,7 @@ class _Builder:
         self.targets = targets
         self.problems: list[str] = []
         self.index: dict[Step[..., Any], int] = {}
+        self.externals: list[tuple[GraphNode, Binding]] = []
         self._nodes: list[GraphNode] = []
         self._by_id: dict[str, Step[..., Any]] = {}
         self._implicit: dict[tuple[Declaration, str], Step[..., Any] | None] = {}
@@ -390,6 +388,9 @@ class _Builder:
             tuple(index.get(one, 0) for one in wiring.after) if wiring.after else (),
             codec,
         )
+        for binding in wiring.bindings:
+            if binding.how == EXTERNAL or (binding.how == ITEM and type(binding.source) is str):
+                self.externals.append((node, binding))
         index[wiring.step] = len(self._nodes)
         self._nodes.append(node)
 
@@ -525,7 +526,7 @@ def _explicit(step: Step[..., Any]) -> Iterator[Step[..., Any] | str]:
 def _missing(built: Graph, given: frozenset[str]) -> list[str]:
     """Word what the run was not given."""
     problems = []
-    for node, binding in built.externals():
+    for node, binding in built.externals:
         if binding.source in given or (binding.how == EXTERNAL and binding.default is not MISSING):
             continue
         name = binding.source

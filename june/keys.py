@@ -92,7 +92,7 @@ class Recipe:
             pieces += [name.encode(), part.encode()]
         self._hash = blake2b(framed(*pieces), digest_size=16)
         self.key = "step:" + self._hash.hexdigest()
-        self.parts_json = msgspec.json.encode(self.parts)[:-1]
+        self.parts_json = msgspec.json.encode(self.parts)[:-1].decode()
 
     def _static_parts(self, declaration: Declaration, session: Fingerprinter) -> dict[str, str]:
         if declaration.version is not None:

@@ -55,7 +55,7 @@ class Ledger:
 
     def keep(self, id: str) -> None:  # noqa: A002 - the contract's word
         """Take back a `drop`: the step rendered once more, with the entry's key after all."""
-        if id in self._dropped:
+        if self._dropped and id in self._dropped:
             self._dropped.discard(id)
             self._append(("restore", id, ""), 1)
 

@@ -9,7 +9,7 @@ from typing import Any
 from june.codec import Inexact, Undecodable
 from june.keys import digest
 from june.ledgers import EMPTY, Ledger
-from june.snapshots import AnyEntry, Finished, Snapshot
+from june.snapshots import AnyEntry, Snapshot
 from june.stepruns import StepRun
 
 
@@ -46,7 +46,7 @@ class Reuse:
         """
         Find the saved result of a step under its key; drop one that does not count.
 
-        Sets the step's contribution, and its value if it had to be decoded.
+        Sets the step's value and contribution where the result had to be decoded to be trusted.
         """
         entry = self._steps.get(one.id)
         if entry is not None and self._counts(one, entry):
@@ -61,26 +61,20 @@ class Reuse:
             return False
         if entry.cacheKey != one.key:
             return False
-        if not one.node.declaration.save:
+        node = one.node
+        if not node.declaration.save:
             one.why = "save=False keeps no result"
             return False
-        return self._good(one, entry)
-
-    def _good(self, one: StepRun, entry: AnyEntry) -> bool:
-        """Tell whether a saved result is known good, or decodes."""
-        codec = one.node.codec
-        data = entry.data()
-        if type(entry) is Finished:
-            found = entry.hashed()
-            known = True
-        else:
-            found = digest(data)
-            known = found.hex() == entry.digest  # type: ignore[union-attr]  # an Entry, if not Finished
-        if known and codec.settled:
-            one.contribution = one.recipe.result_contribution(found)
+        if node.codec.settled and entry.is_known_good():
             return True
+        return self._decodes(one, entry)
+
+    @staticmethod
+    def _decodes(one: StepRun, entry: AnyEntry) -> bool:
+        """Tell whether a saved result that its digest does not vouch for decodes; it counts as what it is."""
+        codec = one.node.codec
         try:
-            value: Any = codec.decode(data)
+            value: Any = codec.decode(entry.data())
             canonical = codec.encode(value)
         except (Undecodable, Inexact) as problem:
             one.why = f"the saved result no longer decodes: {problem}"

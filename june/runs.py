@@ -124,6 +124,7 @@ class Run:
             recipe = recipes.get(declaration)
             if recipe is None:
                 recipe = recipes[declaration] = Recipe(node, session)
+                self._check_limit(node)
             new: AnyRun
             if node.item is None or node.step.id in overrides:
                 new = StepRun(self, node, recipe, node.step.id, index << 40)
@@ -143,17 +144,17 @@ class Run:
             nodes[index].consumers += 1
         return nodes, dependents
 
+    def _check_limit(self, node: GraphNode) -> None:
+        limit = node.declaration.limit
+        if limit is not None and limit not in self._limits:
+            hint = near(limit, self._limits)
+            raise InputError(
+                f"step {named(node.step)} holds one of limit {limit!r} while it runs, but the run was given "
+                "no such limit. " + (f"Did you mean {hint[0]!r}?" if hint else f"Pass limits={{{limit!r}: 4}}.")
+            )
+
     def _check_options(self) -> None:
         options = self.options
-        for node in self.graph.nodes:
-            limit = node.declaration.limit
-            if limit is not None and limit not in self._limits:
-                hint = near(limit, self._limits)
-                raise InputError(
-                    f"step {named(node.step)} holds one of limit {limit!r} while it runs, but the run was "
-                    "given no such limit. "
-                    + (f"Did you mean {hint[0]!r}?" if hint else f"Pass limits={{{limit!r}: 4}}.")
-                )
         for argument, ids in (("refresh", options.refresh), ("overrides", options.overrides)):
             for id in ids:  # noqa: A001 - the contract's word
                 if base_id(id) not in self._by_id:

@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
+from hashlib import blake2b
 from typing import Any, Protocol
 
 import attrs
@@ -51,9 +52,17 @@ class Entry(
     meta: msgspec.Raw = msgspec.Raw()
     extra: dict[str, msgspec.Raw] | None = None
 
-    def data(self) -> bytes | memoryview:
+    def data(self) -> msgspec.Raw:
         """The result's JSON."""
-        return memoryview(self.result)
+        return self.result
+
+    def is_known_good(self) -> bool:
+        """Tell whether these are the bytes that June wrote."""
+        return blake2b(self.result, digest_size=16).hexdigest() == self.digest
+
+    def hashed(self) -> bytes:
+        """The hash of the result's JSON, where that is known good."""
+        return bytes.fromhex(self.digest)
 
     def parts_dict(self) -> dict[str, Any]:
         """The digests of the key's parts by name; empty where the file does not tell."""
@@ -69,15 +78,15 @@ class Entry(
         code = self.parts_dict().get("code")
         return code if isinstance(code, str) else None
 
-    def to_json(self) -> bytes:
-        """The entry as a JSON object."""
-        pieces = [b'{"cacheKey":', _encode(self.cacheKey), b',"result":', bytes(self.result)]
+    def line(self, id: str) -> bytes:  # noqa: A002 - the contract's word
+        """The entry as a line of JSON that goes on with the next."""
+        pieces = [b"\n", _encode(id), b':{"cacheKey":', _encode(self.cacheKey), b',"result":', bytes(self.result)]
         if self.digest:
             pieces += [b',"digest":', _encode(self.digest)]
         for name, raw in (("parts", self.parts), ("meta", self.meta), *(self.extra or {}).items()):
             if bytes(raw):
                 pieces += [b",", _encode(name), b":", bytes(raw)]
-        pieces.append(b"}")
+        pieces.append(b"},")
         return b"".join(pieces)
 
 
@@ -111,6 +120,10 @@ class Finished(msgspec.Struct, gc=False):
         """The result's JSON."""
         return self.result
 
+    def is_known_good(self) -> bool:
+        """Tell whether these are the bytes that June wrote: they never left it."""
+        return True
+
     def hashed(self) -> bytes:
         """The hash of the result's JSON."""
         found = self.result_digest
@@ -132,28 +145,33 @@ class Finished(msgspec.Struct, gc=False):
         """The digest of the code part, or None."""
         return self.recipe.parts.get("code")
 
-    def to_json(self) -> bytes:
-        """The entry as a JSON object."""
-        head = self.recipe.parts_json
-        if self.inputs:
-            inputs, vary = input_parts(self.inputs)
-            if vary is not None:
-                head += b',"vary":"%b"' % vary.encode()
-            if inputs:
-                head += b',"inputs":' + _encode(inputs)
-        return b'{"cacheKey":"%b","result":%b,"digest":"%b","parts":%b},"meta":{"finishedAt":"%b","seconds":%b}}' % (
-            self.cacheKey.encode(),
-            self.result,
-            self.hashed().hex().encode(),
-            head,
-            _timestamp(int(self.finished_at)),
-            b"%.6g" % self.seconds,
-        )
+    def line(self, id: str) -> bytes:  # noqa: A002 - the contract's word
+        """The entry as a line of JSON that goes on with the next."""
+        # Text is put together faster than bytes are, and a large run has many of these.
+        inputs = _inputs_json(self.inputs) if self.inputs else ""
+        found = self.result_digest
+        if found is None:
+            found = self.result_digest = blake2b(self.result, digest_size=16).digest()
+        return (
+            f'\n{_encode(id).decode()}:{{"cacheKey":"{self.cacheKey}","result":{self.result.decode()},'
+            f'"digest":"{found.hex()}","parts":{self.recipe.parts_json}{inputs}}},'
+            f'"meta":{{"finishedAt":"{_timestamp(int(self.finished_at))}","seconds":{self.seconds:.6g}}}}},'
+        ).encode()
+
+
+def _inputs_json(inputs: bytes) -> str:
+    found, vary = input_parts(inputs)
+    written = f',"vary":"{vary}"' if vary is not None else ""
+    if found:
+        # Parameters are identifiers, and digests hex: nothing here needs to be escaped.
+        rows = ",".join([f'"{name}":"{part}"' for name, part in found.items()])
+        written += f',"inputs":{{{rows}}}'
+    return written
 
 
 @lru_cache(maxsize=64)
-def _timestamp(second: int) -> bytes:
-    return datetime.fromtimestamp(second, UTC).isoformat().replace("+00:00", "Z").encode()
+def _timestamp(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).isoformat().replace("+00:00", "Z")
 
 
 AnyEntry = Entry | Finished
@@ -293,10 +311,13 @@ class Snapshot:
                 run that resumes from it decodes and encodes each one anew. None is June's own form.
         """
         data = self._data
-        steps = b",\n".join([b"%b:%b" % (_encode(id), entry.to_json()) for id, entry in data.steps.items()])
-        pieces = [b'{"version":%d,"scheme":%d,"steps":{\n%b\n}' % (VERSION, data.scheme, steps)]
-        if not data.steps:
-            pieces = [b'{"version":%d,"scheme":%d,"steps":{}' % (VERSION, data.scheme)]
+        # All of it is joined once: a snapshot may be large.
+        pieces = [b'{"version":%d,"scheme":%d,"steps":{' % (VERSION, data.scheme)]
+        pieces += [entry.line(id) for id, entry in data.steps.items()]
+        if data.steps:
+            # Each line ends with a comma, which JSON does not allow after the last.
+            pieces[-1] = pieces[-1][:-1] + b"\n"
+        pieces.append(b"}")
         if data.unsaved:
             pieces.append(b',\n"unsaved":' + _encode(data.unsaved))
         code = _used_code(data)

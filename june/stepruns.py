@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol, cast
 
 from june.graphs import Binding, GraphNode
 from june.keys import Recipe, dict_contribution, list_contribution
-from june.snapshots import AnyEntry, Finished, Snapshot, why_missed
+from june.snapshots import AnyEntry, Snapshot, why_missed
 from june.traces import NOTHING, TraceNode
 
 PENDING: Final = 0
@@ -125,7 +125,7 @@ class StepRun(TraceNode):
     def contribute(self, binding: Binding | None = None) -> bytes | None:
         """Give what the result adds to the key of a step that takes it, or None if nothing exact can."""
         found = self.contribution
-        if found is None and type(self.entry) is Finished:
+        if found is None and self.entry is not None:
             found = self.contribution = self.recipe.result_contribution(self.entry.hashed())
         return found
 

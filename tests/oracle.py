@@ -379,7 +379,7 @@ class Round:
     def _parameter(self, step: StepPlan, source: Source, label: str | None) -> Look:
         match source.how:
             case "input":
-                return Look("ok", ("value", typed(self.inputs[source.of])))
+                return Look("ok", ("value", typed(self.inputs.get(source.of, source.default))))
             case "value":
                 return Look("ok", ("value", typed(source.of)))
             case "step":
@@ -490,7 +490,7 @@ class Round:
             return Outcome("done", source.default)
         match source.how:
             case "input":
-                return Outcome("done", self.inputs[source.of])
+                return Outcome("done", self.inputs.get(source.of, source.default))
             case "value":
                 return Outcome("done", source.of)
             case "step":

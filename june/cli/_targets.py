@@ -110,7 +110,7 @@ def parse_inputs(given: Iterable[str], wanted: Graph) -> dict[str, Any]:
         UsageError: If an argument is malformed, or a value does not fit its type.
     """
     found: dict[str, Any] = {}
-    types = {binding.source: _annotation(node, binding.name) for node, binding in wanted.externals()}
+    types = {binding.source: _annotation(node, binding.name) for node, binding in wanted.externals}
     for one in given:
         name, equals, text = one.partition("=")
         if not equals:

@@ -110,18 +110,16 @@ class ObjectShape(FieldsShape):
         hashing = getattr(getattr(cls, "__hash__", None), "__code__", None)
         self.caches_hash = hashing is not None and "_attrs_cached_hash" in hashing.co_names
         self.read: Callable[[Any], Any] = self._read_slowly
-        if not is_plain_object(cls):
+        if inspect.isabstract(cls):
+            raise UnsupportedType(
+                f"{cls.__name__} is abstract, so no value is exactly one; name the classes it stands for, "
+                f"e.g. A | B"
+            )
+        if not is_plain_object(cls) or not _can_be_made_bare(cls):
             raise UnsupportedType(
                 f"{cls.__name__} is more than its fields, as it derives from a built-in class; teach it with "
                 f"june.codec.register({cls.__name__}, encode, decode)"
             )
-        try:
-            object.__new__(cls)
-        except TypeError:
-            raise UnsupportedType(
-                f"{cls.__name__} is abstract, so no value is exactly one; name the classes it stands for, "
-                f"e.g. A | B"
-            ) from None
 
     def fill(self, fields: dict[str, Shape]) -> None:
         super().fill(fields)
@@ -194,6 +192,14 @@ class ObjectShape(FieldsShape):
         if kind is not self.cls:
             raise Undecodable(f"{self.label}(...) gave an object of another class")
         return value
+
+
+def _can_be_made_bare(cls: type) -> bool:
+    try:
+        object.__new__(cls)
+    except TypeError:  # a base made in C that has to be set up
+        return False
+    return True
 
 
 class NamedTupleShape(FieldsShape):

@@ -236,6 +236,7 @@ def class_node(cls: type) -> tuple[ast.ClassDef | None, str]:
     functions = _methods(cls)
     module = sys.modules.get(cls.__module__)
     names = vars(module) if module is not None else {}
+    path: str | None
     if functions:
         path = functions[0].__code__.co_filename
         names = functions[0].__globals__

@@ -20,6 +20,7 @@ from june.fingerprints._origins import is_user_class, is_user_function, library_
 from june.fingerprints._pieces import Content, KeyFailure, Piece
 
 T = TypeVar("T")
+_HEAP_TYPE = 1 << 9  # set for every class that a `class` statement makes
 _MAX_DEPTH = 150
 _MISSING = object()
 _FLOAT = struct.Struct(">d")
@@ -337,14 +338,12 @@ class Encoder:
         kind = type(value)
         self.content.atom(b"I")
         self.type_of(kind)
-        for base in kind.__mro__:
-            writer = _BASES.get(base)
-            if writer is not None:
-                writer(self, value)
-                break
-            if base.__flags__ & (1 << 9) == 0 and base is not object:  # in C, with state that nobody sees
-                self.content.opaque.append(f"{self.place()}: {kind.__name__}")
-                break
+        base = next((base for base in kind.__mro__ if base in _BASES), None)
+        if base is not None:
+            _BASES[base](self, value)
+        elif any(not base.__flags__ & _HEAP_TYPE for base in kind.__mro__[:-1]):
+            # It extends a class written in C, with state that nobody sees.
+            self.content.opaque.append(f"{self.place()}: {kind.__name__}")
         self.fields(b"{", sorted(state_of(value), key=itemgetter(0)))
 
     def write_library_instance(self, value: object) -> None:
