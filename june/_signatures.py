@@ -60,7 +60,7 @@ def innermost(function: Callable[..., Any]) -> Callable[..., Any]:
             inner = inner.__wrapped__
         elif inspect.ismethod(inner):
             inner = inner.__func__
-        elif not inspect.isroutine(inner) and not isinstance(inner, type) and hasattr(type(inner), "__call__"):
+        elif not inspect.isroutine(inner) and not isinstance(inner, type) and callable(inner):
             inner = type(inner).__call__
         else:
             return typing.cast("Callable[..., Any]", inner)
@@ -79,9 +79,7 @@ def is_coroutine_function(function: Callable[..., Any]) -> bool:
     """Tell whether calling *function* gives a coroutine, also for partials and callable instances."""
     if inspect.iscoroutinefunction(function):
         return True
-    return not inspect.isroutine(function) and inspect.iscoroutinefunction(
-        getattr(type(function), "__call__", None)
-    )
+    return not inspect.isroutine(function) and inspect.iscoroutinefunction(type(function).__call__)
 
 
 def is_generator_function(function: Callable[..., Any]) -> bool:
@@ -161,9 +159,7 @@ def return_annotation(function: Callable[..., Any], names: Mapping[str, Any]) ->
     own: dict[str, Any] = dict(names)
     own.update(inspect.getclosurevars(written_in).nonlocals if inspect.isfunction(written_in) else {})
     holder: Any = type("holder", (), {"__annotations__": {"return": written}})
-    hints = typing.get_type_hints(
-        holder, getattr(written_in, "__globals__", {}), own, include_extras=True
-    )
+    hints = typing.get_type_hints(holder, getattr(written_in, "__globals__", {}), own, include_extras=True)
     return hints["return"]
 
 

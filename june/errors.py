@@ -149,7 +149,7 @@ class _Ended:
         return self._record.usage
 
 
-class RunCancelled(_Ended, JuneError):  # noqa: N818 - named after trio.Cancelled, by the contract
+class RunCancelled(_Ended, JuneError):
     """
     The run was cancelled: by `june.Handle.cancel`, by its deadline, or by Ctrl-C.
 
@@ -169,7 +169,7 @@ class RunInterrupted(RunCancelled, KeyboardInterrupt):
     """The run was interrupted by Ctrl-C. It is a `KeyboardInterrupt` too."""
 
 
-class RunFailed(_Ended, ExceptionGroup[Exception], JuneError):  # noqa: N818 - a state, by the contract
+class RunFailed(_Ended, ExceptionGroup[Exception], JuneError):
     """
     One or more steps failed.
 

@@ -73,17 +73,17 @@ class _Worker:
 
     def __init__(self, task: trio.lowlevel.Task) -> None:
         self.task = task
-        self.status: Any = task._cancel_status  # type: ignore[attr-defined]  # see above
+        self.status: Any = task._cancel_status
         self.spoiled = False
 
     def mend(self, one: StepRun, status: Any, error: BaseException | None) -> BaseException | None:
         """Leave the scopes that a step left open; give the error that this is, or the step's own."""
         if self.task in _LOCK_HOLDERS:
             self.spoiled = True
-        if self.task._cancel_status is status:  # type: ignore[attr-defined]  # see above
+        if self.task._cancel_status is status:
             return error
         self.spoiled = True
-        self.task._activate_cancel_status(status)  # type: ignore[attr-defined]  # see above
+        self.task._activate_cancel_status(status)
         return error or StepError(
             f"step {one.id!r} ({one.node.declaration.place}) ended with a cancel scope or a nursery still "
             "open; leave each one before the step returns"
@@ -190,15 +190,18 @@ class Executor:
             run.begin()
             self._check_failures()
             nursery.start_soon(self._work)
+            finished = False
             try:
                 await self._over.wait()
+                finished = True
             except KeyboardInterrupt:
                 self._cut("interrupt")
             except trio.Cancelled:
-                run.cancelled = True
+                run.stopping = run.cancelled = True
                 raise
             scope.cancel()
-        if not self._over.is_set() and self.cause is None and scope.cancelled_caught:
+        if not finished and self.cause is None:
+            # Nothing else cancels this scope but its deadline; a scope around it has raised.
             self.cause = "deadline"
 
     def _cut(self, cause: str) -> None:
@@ -220,7 +223,8 @@ class Executor:
 
     def _changed(self, what: str, one: TraceNode) -> None:
         """Tell the watcher; where that raises, the run has failed."""
-        assert self._token is not None and self._watcher is not None  # set before the first change
+        assert self._token is not None  # set before the first change
+        assert self._watcher is not None  # or nobody would have called
         if threading.get_ident() != self._thread:
             try:
                 self._token.run_sync_soon(self._changed, what, one)
@@ -323,7 +327,7 @@ class Executor:
         error: BaseException | None = None
         value: Any = None
         with trio.move_on_after(timeout) as scope:
-            inside = worker.task._cancel_status  # type: ignore[attr-defined]  # see _Worker
+            inside = worker.task._cancel_status  # see _Worker
             try:
                 state, value = context.run(_trampoline.begin, one, one.node.declaration.function, arguments)
                 if state is not _trampoline.FINISHED:
@@ -341,13 +345,13 @@ class Executor:
     def _ended(self, one: StepRun, value: Any, error: BaseException | None, worker: _Worker | None) -> None:
         """An attempt has ended: give back its slot, and take its result or decide what its error means."""
         run = self.run
-        run.release(one)
+        run.queues.release(one)
         if worker is not None and (
-            worker.task._cancel_status is not worker.status  # type: ignore[attr-defined]  # see _Worker
+            worker.task._cancel_status is not worker.status  # see _Worker
             or worker.task in _LOCK_HOLDERS
         ):
             error = worker.mend(one, worker.status, error)
-        if one.node.sources:
+        if one.node.bindings:
             try:
                 run.check_arguments(one)
             except ResultWarning as warning:
@@ -402,7 +406,7 @@ class Executor:
         """Take what came back from another thread; called on the loop."""
         self._attempts.discard(attempt)
         if attempt.abandoned:
-            self.run.release(attempt.one)
+            self.run.queues.release(attempt.one)
         else:
             self._ended(attempt.one, value, error, None)
         self._wake()
@@ -424,14 +428,11 @@ class Executor:
             run.fail(one, error, "aborted")
             self._cut("interrupt")
             return
-        if _without(error, trio.Cancelled) is None or (
-            run.cancelled and isinstance(error, asyncio.CancelledError)
-        ):
-            if run.cancelled or trio.current_effective_deadline() == float("-inf"):
-                # The caller's own scope may be what was cancelled; nothing new may start either way.
-                run.stopping = run.cancelled = True
-                run.fail(one, error, "aborted")
-                return
+        if self._is_cancellation(error):
+            # The caller's own scope may be what was cancelled; nothing new may start either way.
+            run.stopping = run.cancelled = True
+            run.fail(one, error, "aborted")
+            return
         if not isinstance(error, Exception):
             cause = error
             error = StepError(
@@ -455,6 +456,14 @@ class Executor:
         run.fail(one, error)
         self._check_failures()
 
+    def _is_cancellation(self, error: BaseException) -> bool:
+        """Tell whether an attempt ended with what cancelled the run, rather than with its own error."""
+        if isinstance(error, asyncio.CancelledError):
+            return self.run.cancelled
+        if _without(error, trio.Cancelled) is not None:
+            return False
+        return self.run.cancelled or trio.current_effective_deadline() == float("-inf")
+
     async def _wait_and_try_again(self, one: StepRun, error: Exception, delay: float) -> None:
         with trio.CancelScope() as scope:
             self._waits.add(scope)
@@ -465,7 +474,7 @@ class Executor:
         if self.run.stopping:
             self.run.fail(one, error)
         else:
-            self.run.try_again(one)
+            self.run.queues.add_startable(one)
         self._wake()
 
 

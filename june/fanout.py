@@ -8,7 +8,8 @@ others, and their saved results, alone.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from june._text import short_repr
@@ -32,7 +33,7 @@ def items_of(source: Any) -> tuple[Sequence[Any] | None, Sequence[Any]]:
     """
     if isinstance(source, Mapping):
         return list(source.keys()), list(source.values())
-    if isinstance(source, (str, bytes, bytearray)) or not isinstance(source, (Sequence, Set)):
+    if isinstance(source, (str, bytes, bytearray)) or not isinstance(source, (Sequence, AbstractSet)):
         raise TypeError(
             f"each runs over a list, tuple, set or mapping, and {short_repr(source)} "
             f"is a {type(source).__name__}"

@@ -16,7 +16,7 @@ import attrs
 
 from june._signatures import MISSING, Parameter, innermost, wants_dict
 from june._text import listed, near, short_repr
-from june.codec import Codec, codec_for
+from june.codec import Codec, MistakenType, UnsupportedType, codec_for, refusing
 from june.errors import GraphError
 from june.steps import Declaration, Step, declaration_of
 
@@ -74,7 +74,7 @@ class GraphNode:
         declaration: The step's declaration.
         bindings: What its parameters are bound to, in the order of the parameters.
         after: Indices of nodes that must be over before it starts, though it takes nothing from them.
-        sources: Indices of all the nodes that it takes from or comes after, each once.
+        sources: Indices of the nodes that it takes from, each once.
         item: The binding whose items an ``each`` step runs over, or None.
         codec: How its results are encoded.
     """
@@ -90,7 +90,7 @@ class GraphNode:
         self.after = after
         self.codec = codec
         found = [index for binding in bindings if binding.how != VALUE for index in binding.steps()]
-        self.sources: Sequence[int] = tuple(dict.fromkeys((*found, *after))) if found or after else ()
+        self.sources: Sequence[int] = tuple(dict.fromkeys(found)) if found else ()
         self.item = (
             next(binding for binding in bindings if binding.how == ITEM)
             if self.declaration.each is not None
@@ -310,7 +310,7 @@ class _Builder:
             self._named_ids.setdefault(step.id, step)
             self._named_names.setdefault(declaration_of(step).name, []).append(step)
 
-    def _in_scope(self, step: Step[..., Any], id: str) -> Step[..., Any] | None:  # noqa: A002
+    def _in_scope(self, step: Step[..., Any], id: str) -> Step[..., Any] | None:
         """Find a step by id among those that the step's function can see."""
         declaration = declaration_of(step)
         for one in declaration.scope_steps.values():
@@ -422,7 +422,7 @@ class _Builder:
             return self._item(step, parameter, declaration.each[1])
         if name in declaration.needs:
             needed = declaration.needs[name]
-            if isinstance(needed, (list, tuple)):
+            if not isinstance(needed, (Step, str)):
                 return Binding(
                     parameter,
                     LIST,
@@ -451,7 +451,9 @@ class _Builder:
             return Binding(parameter, ITEM, source if found is None else found)
         return Binding(parameter, ITEM, source)
 
-    def _find(self, step: Step[..., Any], needed: Step[..., Any] | str, argument: str) -> Step[..., Any] | None:
+    def _find(
+        self, step: Step[..., Any], needed: Step[..., Any] | str, argument: str
+    ) -> Step[..., Any] | None:
         """Find a step that *step* names explicitly, by itself or by its id."""
         if isinstance(needed, Step):
             return needed
@@ -460,13 +462,15 @@ class _Builder:
             hint = near(needed, [*self._named_ids, *self._by_id])
             self.problems.append(
                 f"step {named(step)} names {needed!r} in {argument}, but no step has that id."
-                + (f" Did you mean {hint[0]!r}?" if hint else " Name the step itself, or add it to the targets.")
+                + (
+                    f" Did you mean {hint[0]!r}?"
+                    if hint
+                    else " Name the step itself, or add it to the targets."
+                )
             )
         return found
 
-    def _look_for(
-        self, step: Step[..., Any], declaration: Declaration, name: str
-    ) -> Step[..., Any] | None:
+    def _look_for(self, step: Step[..., Any], declaration: Declaration, name: str) -> Step[..., Any] | None:
         """Levels 2 to 4: a step that the parameter's name alone says."""
         found = self._named_ids.get(name)
         if found is not None and found is not step:
@@ -497,9 +501,12 @@ class _Builder:
             return codec_for(MISSING)
         try:
             return codec_for(annotation, declaration.scope_names())
-        except TypeError as error:
+        except MistakenType as error:
             self.problems.append(f"step {named(step)}: {error}")
             return codec_for(MISSING)
+        except UnsupportedType as error:
+            # The work can be done all the same; that its result is not saved is said when it is there.
+            return refusing(annotation, error)
 
 
 builtin_id: Callable[[object], int] = id

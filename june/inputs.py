@@ -4,14 +4,14 @@ Inputs: what a step takes from others, as values and as what they add to its cac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from june._signatures import MISSING
 from june.fingerprints import Fingerprinter, KeyFailure
 from june.graphs import EXTERNAL, ITEM, LIST, STEP, VALUE, Binding
 from june.keys import VARY_TAG, Recipe, list_contribution
-from june.stepruns import KNOWN, SKIPPED, AnyRun, InstanceRun, StepRun
+from june.stepruns import KNOWN, SKIPPED, AnyRun, Family, InstanceRun, StepRun
 from june.traces import NOTHING
 
 NO_ARGUMENTS: Mapping[str, Any] = {}
@@ -43,27 +43,38 @@ class Inputs:
             session: Hashes bound values and defaults.
         """
         self.nodes = nodes
-        self._given = given
+        self._given = dict(given)
         self._contributions = contributions
         self._session = session
 
     # -- Values.
 
-    def arguments(self, one: StepRun) -> Mapping[str, Any]:
-        """Collect the values of a step's parameters, which are all there."""
+    def arguments(self, one: StepRun, names: Container[str] | None = None) -> Mapping[str, Any]:
+        """
+        Collect the values of a step's parameters, which are there.
+
+        Args:
+            one: The step.
+            names: Only these parameters are wanted; None wants all.
+        """
         bindings = one.node.bindings
         if not bindings:
             return NO_ARGUMENTS
-        return {binding.name: self._value(one, binding) for binding in bindings}
+        if names is None:
+            return {binding.name: self._value(one, binding) for binding in bindings}
+        return {binding.name: self._value(one, binding) for binding in bindings if binding.name in names}
 
-    def some_arguments(self, one: StepRun, names: Iterable[str]) -> dict[str, Any]:
-        """Collect the values of those parameters that *names* has."""
-        wanted = frozenset(names)
-        return {
-            binding.name: self._value(one, binding)
-            for binding in one.node.bindings
-            if binding.name in wanted
-        }
+    def input(self, name: str) -> Any:
+        """The run input *name*, or `NOTHING` if there is none."""
+        return self._given[name] if name in self._contributions else NOTHING
+
+    def input_contribution(self, name: str) -> bytes:
+        """What the run input *name* adds to a key."""
+        return self._contributions[name]
+
+    def replace_input(self, name: str, value: Any) -> None:
+        """Give *value* for the run input *name* from here on."""
+        self._given[name] = value
 
     def _value(self, one: StepRun, binding: Binding) -> Any:
         how = binding.how
@@ -97,18 +108,33 @@ class Inputs:
             return (one.of,)
         return ()
 
-    def behind(self, one: StepRun) -> Iterable[AnyRun]:
-        """All steps that a step takes from or comes after."""
+    def taken(self, one: StepRun, names: Container[str] | None = None) -> Iterator[AnyRun]:
+        """The steps that a step's parameters take from, or those parameters' that *names* has."""
         for binding in one.node.bindings:
-            if binding.how != VALUE and binding.how != EXTERNAL:
+            if binding.how != VALUE and binding.how != EXTERNAL and (names is None or binding.name in names):
                 yield from self.sources(one, binding)
-        for index in one.node.after:
-            yield self.nodes[index]
 
-    def lacking(self, one: StepRun) -> list[StepRun]:
-        """The steps whose values a step waits for and that have none yet, each once."""
-        found: dict[StepRun, None] = {}
-        for source in self.behind(one):
+    def lacking(self, one: StepRun, names: Container[str] | None = None) -> list[AnyRun]:
+        """
+        Find what a step waits for before it starts: values that are not there, and what it comes after.
+
+        Args:
+            one: The step.
+            names: Only the values of these parameters are asked for; None asks for all that the step needs.
+
+        Returns:
+            Each step once; an ``each`` step stands for itself only while its items are not known.
+        """
+        found: dict[AnyRun, None] = {}
+        sources = list(self.taken(one, names))
+        if names is None:
+            sources += [self.nodes[index] for index in one.node.after]
+        for source in sources:
+            if source.outcome == SKIPPED:
+                continue
+            if isinstance(source, Family) and source.members is None:
+                found[source] = None
+                continue
             for instance in source.instances():
                 if not instance.has_value and instance.outcome != SKIPPED:
                     found[instance] = None
@@ -170,15 +196,15 @@ class Inputs:
     def _varied(self, one: StepRun, recipe: Recipe) -> bytes:
         assert recipe.vary is not None  # the caller has looked
         try:
-            varied = recipe.vary(**self.some_arguments(one, one.node.declaration.vary_parameters))
+            varied = recipe.vary(**self.arguments(one, one.node.declaration.vary_parameters))
         except Exception as error:
             raise KeyFailure(f"vary raised {type(error).__name__}: {error}") from error
         return self._session.value(varied).digest
 
-    def item_contribution(self, item: Any) -> bytes | None:
-        """Give what an item (or another value) adds to a key, or None if nothing exact can."""
+    def contribution(self, value: Any) -> bytes | None:
+        """Give what a value that no step made adds to a key, or None if nothing exact can."""
         try:
-            found = self._session.value(item)
+            found = self._session.value(value)
         except KeyFailure:
             return None
         return None if found.opaque else found.digest

@@ -66,7 +66,8 @@ class Recipe:
     """
 
     __slots__ = (
-        "_hash", "codec", "failure", "key", "needs_values", "notes", "parts", "parts_json", "records", "typed", "vary",
+        "_hash", "codec", "failure", "key", "needs_values", "notes", "parts", "parts_json", "records",
+        "typed", "vary",
     )  # fmt: skip
 
     def __init__(self, node: GraphNode, session: Fingerprinter) -> None:
@@ -101,7 +102,7 @@ class Recipe:
         else:
             parts = declaration.kind.parts(declaration, session)
             if "code" in parts:
-                fingerprint = session.code(declaration.function)
+                fingerprint = session.code(declaration.function, defaults=False)
                 self.records = fingerprint.records
                 self.notes = (*fingerprint.notes, *(f"cannot see into {one}" for one in fingerprint.opaque))
         parts["output"] = digest(self.codec.description).hex()
@@ -231,5 +232,3 @@ def versions(*distributions: str) -> dict[str, str]:
         ['attrs', 'trio']
     """
     return {name: importlib.metadata.version(name) for name in distributions}
-
-

@@ -17,6 +17,7 @@ from june.keys import SCHEME
 from june.snapshots import AnyEntry, Finished, Snapshot, SnapshotData
 
 _order = attrgetter("order")
+_id = attrgetter("id")
 
 _Event = tuple[Literal["drop", "restore", "unsaved", "forget"], str, str]
 
@@ -47,23 +48,23 @@ class Ledger:
         """Add an entry; one that the base had under its id has been dropped before."""
         self._log.append(entry)
 
-    def drop(self, id: str) -> None:  # noqa: A002 - the contract's word
+    def drop(self, id: str) -> None:
         """Drop what the base has under *id*, if anything: the step rendered with another key."""
         if id in self.base.steps and id not in self._dropped:
             self._dropped.add(id)
             self._append(("drop", id, ""), -1)
 
-    def keep(self, id: str) -> None:  # noqa: A002 - the contract's word
+    def keep(self, id: str) -> None:
         """Take back a `drop`: the step rendered once more, with the entry's key after all."""
         if self._dropped and id in self._dropped:
             self._dropped.discard(id)
             self._append(("restore", id, ""), 1)
 
-    def unsaved(self, id: str, key: str) -> None:  # noqa: A002 - the contract's word
+    def unsaved(self, id: str, key: str) -> None:
         """Note that the step finished under *key*, but its result could not be saved."""
         self._append(("unsaved", id, key), 0)
 
-    def forget(self, id: str) -> None:  # noqa: A002 - the contract's word
+    def forget(self, id: str) -> None:
         """Drop the base's note that the step's result could not be saved."""
         if id in self.base.unsaved and id not in self._forgotten:
             self._forgotten.add(id)
@@ -100,6 +101,9 @@ class Ledger:
                 unsaved[id] = key
             else:
                 unsaved.pop(id, None)
+        if len({entry.order for entry in finished}) < len(finished):
+            # Instances of one each step stand by id.
+            finished.sort(key=_id)
         finished.sort(key=_order)
         new = {entry.id: entry for entry in finished}
         if unsaved:

@@ -19,7 +19,8 @@ from june.errors import InputError, RunCancelled, RunFailed, RunInterrupted, Sna
 from june.executor import Executor
 from june.graphs import build
 from june.messages import Usage
-from june.runs import Options, Run
+from june.options import Options
+from june.runs import Run
 from june.snapshots import Snapshot
 from june.steps import Step
 from june.traces import Trace, TraceNode, Update
@@ -140,7 +141,9 @@ class Handle(_Record):
     ``await handle``, under trio or asyncio, waits for it and gives its `RunResult`.
     """
 
-    def __init__(self, run: Run, deadline: float | None, on_update: Callable[[Update], object] | None) -> None:
+    def __init__(
+        self, run: Run, deadline: float | None, on_update: Callable[[Update], object] | None
+    ) -> None:
         super().__init__(run)
 
         def watch(what: str, node: TraceNode) -> None:
@@ -250,7 +253,7 @@ class Handle(_Record):
                 wrapped.__cause__ = problem
                 problem = wrapped
             problem.add_note("raised by on_update, which fails the run")
-            failures.append(cast(Exception, problem))
+            failures.append(problem)
         if failures:
             failed = RunFailed(f"{_counted(len(failures))} failed: {self._progress()}", failures, self)
         cause = executor.cause
@@ -414,11 +417,20 @@ def _on_error(given: Any) -> str:
     return cast(str, given)
 
 
-def _in_thread(handle: Handle) -> threading.Thread:
+def _in_thread(handle: Handle, daemon: bool) -> None:
+    """Start a run in a thread of its own; Ctrl-C that comes meanwhile interrupts the run."""
     context = copy_context()
-    thread = threading.Thread(target=context.run, args=(trio.run, handle._execute), name="june-run")
-    thread.start()
-    return thread
+    thread = threading.Thread(
+        target=context.run, args=(trio.run, handle._execute), name="june-run", daemon=daemon
+    )
+    try:
+        thread.start()
+    except KeyboardInterrupt:
+        handle._executor.cancel("interrupt")
+        # start() waits for the thread to say that it runs, so it may be there or not.
+        if not handle._ended.wait(1) and thread.ident is not None:
+            handle._ended.wait()
+        raise
 
 
 def _wait_or_interrupt(handle: Handle) -> RunResult[Any]:
@@ -469,7 +481,11 @@ def run(*targets: Any, **options: Unpack[RunOptions]) -> RunResult[Any]:
         raise RuntimeError("run() blocks, and trio is running here; use: await run_async(...)")
     handle = _prepare("run", targets, options)
     if loop is not None:
-        _in_thread(handle)
+        try:
+            _in_thread(handle, daemon=True)
+        except KeyboardInterrupt:
+            if not handle.done:
+                raise
         return _wait_or_interrupt(handle)
     trio.run(handle._execute)
     return handle._outcome()
@@ -545,7 +561,7 @@ def start(*targets: Any, **options: Unpack[RunOptions]) -> Handle:
         GraphError: As `run`; so are `InputError` and `SnapshotError`, at once.
     """
     handle = _prepare("start", targets, options)
-    _in_thread(handle)
+    _in_thread(handle, daemon=False)
     return handle
 
 

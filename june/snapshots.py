@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import attrs
 import msgspec
@@ -45,7 +45,7 @@ class Entry(
         extra: Fields that June does not know, kept as they are.
     """
 
-    cacheKey: str  # noqa: N815 - the file's own name
+    cacheKey: str
     result: msgspec.Raw
     digest: str = ""
     parts: msgspec.Raw = msgspec.Raw()
@@ -78,9 +78,16 @@ class Entry(
         code = self.parts_dict().get("code")
         return code if isinstance(code, str) else None
 
-    def line(self, id: str) -> bytes:  # noqa: A002 - the contract's word
+    def line(self, id: str) -> bytes:
         """The entry as a line of JSON that goes on with the next."""
-        pieces = [b"\n", _encode(id), b':{"cacheKey":', _encode(self.cacheKey), b',"result":', bytes(self.result)]
+        pieces = [
+            b"\n",
+            _encode(id),
+            b':{"cacheKey":',
+            _encode(self.cacheKey),
+            b',"result":',
+            bytes(self.result),
+        ]
         if self.digest:
             pieces += [b',"digest":', _encode(self.digest)]
         for name, raw in (("parts", self.parts), ("meta", self.meta), *(self.extra or {}).items()):
@@ -96,7 +103,7 @@ class Finished(msgspec.Struct, gc=False):
 
     Attributes:
         id: The step's id.
-        order: Where it stands in the graph.
+        order: Index in the graph of the step, which all instances of an ``each`` step share.
         cacheKey: Its cache key.
         result: June's own bytes of the result.
         result_digest: Their hash, or None until somebody asks.
@@ -108,7 +115,7 @@ class Finished(msgspec.Struct, gc=False):
 
     id: str
     order: int
-    cacheKey: str  # noqa: N815 - the file's own name
+    cacheKey: str
     result: bytes
     result_digest: bytes | None
     recipe: Recipe
@@ -145,7 +152,7 @@ class Finished(msgspec.Struct, gc=False):
         """The digest of the code part, or None."""
         return self.recipe.parts.get("code")
 
-    def line(self, id: str) -> bytes:  # noqa: A002 - the contract's word
+    def line(self, id: str) -> bytes:
         """The entry as a line of JSON that goes on with the next."""
         # Text is put together faster than bytes are, and a large run has many of these.
         inputs = _inputs_json(self.inputs) if self.inputs else ""
@@ -212,12 +219,17 @@ class Snapshot:
     a length (how many steps it holds) and gives their ids when iterated, in graph order.
 
     Example:
-        >>> snapshot = Snapshot.from_json('{"version": 1, "steps": {"a": {"cacheKey": "step:0", "result": 7}}}')
+        >>> written = '{"version": 1, "steps": {"a": {"cacheKey": "step:0", "result": 7}}}'
+        >>> snapshot = Snapshot.from_json(written)
         >>> len(snapshot), list(snapshot)
         (1, ['a'])
     """
 
     __slots__ = ("_collected", "_contents", "_position")
+
+    _collected: SnapshotData | None
+    _contents: Contents | None
+    _position: int
 
     def __init__(self) -> None:
         raise TypeError("a Snapshot is made by Snapshot.from_json(), Snapshot.load(), or a run's snapshot()")
@@ -374,7 +386,7 @@ class Snapshot:
     def __iter__(self) -> Iterator[str]:
         return iter(self._data.steps)
 
-    def __contains__(self, id: object) -> bool:  # noqa: A002 - the contract's word
+    def __contains__(self, id: object) -> bool:
         return id in self._data.steps
 
     def __bool__(self) -> bool:
@@ -390,7 +402,7 @@ class Snapshot:
     def __repr__(self) -> str:
         return f"<Snapshot of {len(self)} steps>"
 
-    def entry(self, id: str) -> AnyEntry | None:  # noqa: A002 - the contract's word
+    def entry(self, id: str) -> AnyEntry | None:
         """Find an entry, or None: for June's own modules."""
         return self._data.steps.get(id)
 
@@ -423,12 +435,12 @@ class Snapshot:
         if isinstance(ids, str):
             raise TypeError(f"without() takes a list of ids, not the string {ids!r}")
         dropped = frozenset(ids)
-        return self._filtered(lambda id: not (id in dropped or base_id(id) in dropped))
+        return self._filtered(lambda one: not (one in dropped or base_id(one) in dropped))
 
     def prune(self, graph: Graph) -> Snapshot:
         """Make a snapshot of those entries only that belong to steps of *graph*."""
         kept = {node.step.id for node in graph.nodes}
-        return self._filtered(lambda id: base_id(id) in kept)
+        return self._filtered(lambda one: base_id(one) in kept)
 
     def _filtered(self, keep: Any) -> Snapshot:
         data = self._data
@@ -441,7 +453,7 @@ class Snapshot:
         )
 
 
-def base_id(id: str) -> str:  # noqa: A002 - the contract's word
+def base_id(id: str) -> str:
     """
     Give the id of the step that an instance or a nested step belongs to.
 
@@ -548,7 +560,7 @@ def _lenient(decode: Any, raw: msgspec.Raw | None) -> Any:
 
 def _read_steps(raw: msgspec.Raw) -> dict[str, AnyEntry]:
     try:
-        return _decode_steps(raw)
+        return cast("dict[str, AnyEntry]", _decode_steps(raw))
     except RecursionError:
         raise SnapshotError("this is not a snapshot: it is nested too deeply") from None
     except msgspec.DecodeError:
@@ -584,7 +596,7 @@ def _read_entry(where: str, raw: msgspec.Raw) -> Entry:
     )
 
 
-def why_missed(base: Snapshot, id: str, recipe: Recipe, inputs: bytes) -> str:  # noqa: A002
+def why_missed(base: Snapshot, id: str, recipe: Recipe, inputs: bytes) -> str:
     """
     Say in one of a few fixed sentences why a saved entry could not be reused.
 

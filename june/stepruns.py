@@ -40,10 +40,17 @@ class StepRun(TraceNode):
         run: The run.
         node: The step's place in the graph.
         recipe: What of its key no input changes.
-        order: Where it stands among all steps and instances.
+        order: Where it stands among all steps and instances: the index of its node, 40 bits up, and the
+            number of the instance.
         outcome: `PENDING`, `KNOWN`, `SKIPPED` or `FAILED`: what those that take its result are to know.
         remaining: Sources that are still pending.
-        missing: Values that it has asked for and waits for.
+        missing: Values, and steps that it comes after, that it has asked for and waits for.
+        let_in: Whether its ``when`` has been asked and said yes.
+        lazy: Whether its result is not kept, so that it runs only if somebody asks for the value.
+        wanted: Whether somebody has asked for the value.
+        rendered: Whether its key is computed.
+        waiters: Who waits for its value, or for its end.
+        consumers: How many others take its result.
         key: Its cache key, or None before it rendered, or if none can be computed.
         inputs: What its inputs add to the key.
         value: Its result, or `NOTHING`; a resumed result is decoded when somebody asks.
@@ -51,11 +58,11 @@ class StepRun(TraceNode):
     """
 
     __slots__ = (
-        "consumers", "contribution", "entry", "inputs", "key", "lazy", "missing", "node", "order", "outcome",
-        "recipe", "remaining", "rendered", "run", "value", "waiters", "wanted", "why",
+        "consumers", "contribution", "entry", "inputs", "key", "lazy", "let_in", "missing", "node", "order",
+        "outcome", "recipe", "remaining", "rendered", "run", "value", "waiters", "wanted", "why",
     )  # fmt: skip
 
-    def __init__(self, run: Owner, node: GraphNode, recipe: Recipe, id: str, order: int) -> None:  # noqa: A002
+    def __init__(self, run: Owner, node: GraphNode, recipe: Recipe, id: str, order: int) -> None:
         # Spelled out rather than through super(): a run makes one for each step, a million at times.
         self.id = id
         self.step = node.step.id
@@ -80,6 +87,7 @@ class StepRun(TraceNode):
         self.entry: AnyEntry | None = None
         self.contribution: bytes | None = None
         self.lazy = False
+        self.let_in = False
         self.wanted = False
         self.rendered = False
         self.waiters: list[AnyRun] | None = None
@@ -153,7 +161,9 @@ class InstanceRun(StepRun):
     def __init__(
         self, family: Family, number: int, label: str, of: StepRun | tuple[Any, bytes | None]
     ) -> None:
-        super().__init__(family.run, family.node, family.recipe, f"{family.id}[{label}]", family.order + 1 + number)
+        super().__init__(
+            family.run, family.node, family.recipe, f"{family.id}[{label}]", family.order + 1 + number
+        )
         self.family = family
         self.number = number
         self.label = label
@@ -178,7 +188,7 @@ class Family(TraceNode):
 
     __slots__ = (
         "_contributions", "consumers", "contribution", "gate", "gated_by", "members", "node", "order",
-        "outcome", "recipe", "run", "unsettled", "value", "why",
+        "outcome", "recipe", "run", "unsettled", "value", "waiters", "why",
     )  # fmt: skip
 
     def __init__(self, run: Owner, node: GraphNode, recipe: Recipe, order: int) -> None:
@@ -196,6 +206,7 @@ class Family(TraceNode):
         self.gated_by: frozenset[int] = frozenset()
         self.unsettled = 0
         self.consumers = 0
+        self.waiters: list[AnyRun] | None = None
         self.why: str | None = None
         self._contributions: dict[bool, bytes | None] = {}
 
@@ -252,3 +263,8 @@ class Family(TraceNode):
 
 
 AnyRun = StepRun | Family
+
+
+def name_of(one: AnyRun) -> str:
+    """Name a step with its place, as messages do."""
+    return f"{one.id!r} ({one.node.declaration.place})"

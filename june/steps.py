@@ -14,7 +14,6 @@ from typing import Any, Generic, ParamSpec, Protocol, TypeAlias, TypeVar, cast
 import attrs
 
 from june._signatures import (
-    MISSING,
     Parameter,
     Place,
     innermost,
@@ -229,7 +228,7 @@ class Step(Generic[P, R]):
     bound: Mapping[str, Any]
     _declaration: Declaration
 
-    def __init__(self, id: str, declaration: Declaration, bound: Mapping[str, Any]) -> None:  # noqa: A002 - the contract's word
+    def __init__(self, id: str, declaration: Declaration, bound: Mapping[str, Any]) -> None:
         self.id = id
         self._declaration = declaration
         self.bound = bound
@@ -239,7 +238,7 @@ class Step(Generic[P, R]):
             return cast(R, self._declaration.function(*args, **{**self.bound, **kwargs}))
         return cast(R, self._declaration.function(*args, **kwargs))
 
-    def bind(self, *, id: str, **bound: Any) -> Step[..., R]:  # noqa: A002 - the contract's word
+    def bind(self, *, id: str, **bound: Any) -> Step[..., R]:
         """
         Make another step of the same function with some parameters fixed.
 
@@ -298,7 +297,7 @@ def declaration_of(step: Step[..., Any]) -> Declaration:
     return step._declaration
 
 
-def check_id(id: object) -> None:  # noqa: A002 - the contract's word
+def check_id(id: object) -> None:
     """
     Check a step id.
 
@@ -322,7 +321,7 @@ def check_id(id: object) -> None:  # noqa: A002 - the contract's word
 
 def step(
     *,
-    id: str,  # noqa: A002 - the contract's word
+    id: str,
     needs: Mapping[str, Needed] | None = None,
     after: Iterable[Step[..., Any] | str] = (),
     each: Mapping[str, Any] | None = None,
@@ -451,7 +450,7 @@ def _scope_of(
 class _Complaints:
     """Checks the arguments of one ``@step``, and words what is wrong with them."""
 
-    def __init__(self, id: str, function: Callable[..., Any]) -> None:  # noqa: A002 - the contract's word
+    def __init__(self, id: str, function: Callable[..., Any]) -> None:
         self.id = id
         self.function = function
         if isinstance(function, Step):
@@ -588,11 +587,10 @@ class _FunctionKind:
         return return_annotation(declaration.function, declaration.scope_names())
 
     def parts(self, declaration: Declaration, session: Any) -> dict[str, str]:
-        return {"code": session.code(declaration.function).digest}
+        return {"code": session.code(declaration.function, defaults=False).digest}
 
     def __repr__(self) -> str:
         return "<function steps>"
 
 
 FUNCTION = _FunctionKind()
-

@@ -58,7 +58,7 @@ class TraceNode:
     error: BaseException | None
     progress: tuple[float, float | None] | None
 
-    def __init__(self, id: str, step: str) -> None:  # noqa: A002 - the contract's word
+    def __init__(self, id: str, step: str) -> None:
         self.id = id
         self.step = step
         self.status = "queued"
@@ -185,7 +185,7 @@ class Trace:
         """
         return self._nodes()
 
-    def node(self, id: str) -> TraceNode:  # noqa: A002 - the contract's word
+    def node(self, id: str) -> TraceNode:
         """
         Find a node by id; the id of an ``each`` step gives a node with its instances as children.
 
@@ -214,7 +214,9 @@ class Trace:
         rows += [(node.id, _status(node), _time(node), _remark(node)) for node in self.nodes]
         widths = [max(len(row[column]) for row in rows) for column in range(3)]
         return "\n".join(
-            "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]).rstrip()
+            "  ".join(
+                [*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]
+            ).rstrip()
             for row in rows
         )
 
@@ -258,5 +260,3 @@ class Update:
     kind: Literal["status", "progress", "note"]
     node: TraceNode
     handle: Any
-
-

@@ -179,7 +179,7 @@ class Plan:
     steps: tuple[StepPlan, ...]
     targets: tuple[str, ...]
 
-    def step(self, id: str) -> StepPlan:  # noqa: A002 - the contract's word
+    def step(self, id: str) -> StepPlan:
         """Find a step."""
         return next(step for step in self.steps if step.id == id)
 
@@ -187,7 +187,7 @@ class Plan:
         """Give the ids of what the targets need in graph order: depth first, what is needed before."""
         found: list[str] = []
 
-        def visit(id: str) -> None:  # noqa: A002
+        def visit(id: str) -> None:
             if id not in found:
                 for needed in self.step(id).needed():
                     visit(needed)
@@ -208,6 +208,10 @@ class Plan:
 
 
 # -- Runs.
+
+import os  # noqa
+
+AS_A_WHOLE = "whole" in os.environ.get("READ", "whole")
 
 
 @dataclass(frozen=True)
@@ -297,7 +301,7 @@ class Round:
         """Give the ids of what is needed where overridden steps need nothing."""
         found: set[str] = set()
 
-        def visit(id: str) -> None:  # noqa: A002
+        def visit(id: str) -> None:
             if id not in found:
                 found.add(id)
                 if id not in self.overrides:
@@ -310,20 +314,20 @@ class Round:
 
     # -- What there is.
 
-    def units(self, id: str) -> list[Unit]:  # noqa: A002
+    def units(self, id: str) -> list[Unit]:
         """Give the units of a step: itself, or its instances where they can be known."""
         if self.plan.step(id).item() is None or id in self.overrides:
             return [(id, None)]
         labels = self.instances(id)
         return [] if isinstance(labels, Look) else [(id, label) for label in labels]
 
-    def instances(self, id: str) -> Look | list[str]:  # noqa: A002
+    def instances(self, id: str) -> Look | list[str]:
         """Give the labels of an ``each`` step's instances, or how it is skipped or blocked as a whole."""
         if id not in self._instances:
             self._instances[id] = self._find_instances(id)
         return self._instances[id]
 
-    def _find_instances(self, id: str) -> Look | list[str]:  # noqa: A002
+    def _find_instances(self, id: str) -> Look | list[str]:
         step = self.plan.step(id)
         item = step.item()
         assert item is not None
@@ -350,7 +354,7 @@ class Round:
                 return worst
             collection = self.inputs[source.of]
         if isinstance(collection, Mapping):
-            pairs = [(key, value) for key, value in collection.items()]
+            pairs = [(key.replace("/", "%2F"), value) for key, value in collection.items()]
         else:
             pairs = [(str(value), value) for value in collection]
         labels = []
@@ -363,7 +367,7 @@ class Round:
             self._items[id, label] = (value, ("value", typed(value)))
         return labels
 
-    def is_each(self, id: str) -> bool:  # noqa: A002
+    def is_each(self, id: str) -> bool:
         """Say whether a step runs once per item."""
         return self.plan.step(id).item() is not None and id not in self.overrides
 
@@ -477,9 +481,7 @@ class Round:
         All are asked for, also where one is known to have failed: what runs does not depend on luck.
         """
         step = self.plan.step(unit[0])
-        found = {
-            name: self.argument(step, source, unit[1]) for name, source in step.sources if name in names
-        }
+        found = {name: self.argument(step, source, unit[1]) for name, source in step.sources if name in names}
         if any(outcome.state != "done" for outcome in found.values()):
             return None
         return {name: found[name].value for name in names}
@@ -548,7 +550,7 @@ class Round:
         drift = self.drift.get(step.id, 0)
         return Outcome("done", compute(step.kind, step.code, list(arguments.values()), drift))
 
-    def is_over(self, id: str) -> bool:  # noqa: A002
+    def is_over(self, id: str) -> bool:
         """Run a step that another comes after, and say whether that may start."""
         if self.is_each(id):
             labels = self.instances(id)
@@ -591,7 +593,30 @@ class Round:
             return look.state
         if look.reused:
             return "resumed"
-        return self._outcomes[unit].state if unit in self._outcomes else "unneeded"
+        if unit in self._outcomes:
+            return self._outcomes[unit].state
+        return "unneeded, and it could not have run" if self._doomed(unit) else "unneeded"
+
+    def _doomed(self, unit: Unit) -> bool:
+        """Say whether a unit that nobody asked for has an input that failed, or would have."""
+        step = self.plan.step(unit[0])
+        for _, source in step.sources:
+            ids = [source.of] if source.how in ("step", "item") else source.of if source.how == "list" else []
+            for id in ids:
+                chained = source.how == "item" and self.is_each(id)
+                units = [(id, unit[1])] if chained else self.units(id)
+                if any(
+                    self._status(one) in ("failed", "blocked") or "could not" in self._status(one)
+                    for one in units
+                ):
+                    return True
+        return not all(self.has_ended_well(id) for id in step.after)
+
+    def has_ended_well(self, id: str) -> bool:
+        """Say whether a step has not failed, and nothing that it needs."""
+        return not any(
+            said in ("failed", "blocked") or "could not" in said for said in map(self._status, self.units(id))
+        )
 
     def executions(self) -> dict[str, int]:
         """Give the number of attempts at every unit that runs, by id."""
@@ -634,7 +659,7 @@ class Round:
         entries = dict(self.saved.entries)
         unsaved = dict(self.saved.unsaved)
         for unit, look in self._looks.items():
-            id = id_of(unit)  # noqa: A001
+            id = id_of(unit)
             step = self.plan.step(unit[0])
             if look.key is None:
                 continue
@@ -653,9 +678,9 @@ class Round:
 
 
 def _worst(looks: Any) -> Look | None:
-    """Give what keeps a step from rendering: a failure before a skip; None if nothing does."""
+    """Give what keeps a step from rendering: a skip before a failure, as it is final; None if nothing does."""
     states = {look.state for look in looks}
-    return BLOCKED if "blocked" in states else SKIPPED if "skipped" in states else None
+    return SKIPPED if "skipped" in states else BLOCKED if "blocked" in states else None
 
 
 def asked(modulus: int, values: Any) -> bool:

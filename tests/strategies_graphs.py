@@ -22,7 +22,19 @@ from trio.testing import MockClock
 
 import june
 from june import Retry, RunCancelled, RunFailed, Snapshot, Step, current, run_async, step
-from tests.oracle import ANNOTATIONS, SEQUENCES, Card, Failures, Plan, Source, StepPlan, asked, compute, varied
+from tests.oracle import (
+    ANNOTATIONS,
+    SEQUENCES,
+    Card,
+    Failures,
+    Plan,
+    Source,
+    StepPlan,
+    asked,
+    can_be_saved,
+    compute,
+    varied,
+)
 
 LIMIT = 2
 """How much there is of the one named limit, ``few``."""
@@ -57,6 +69,8 @@ class Taste:
     most_steps: int = 10
     unsaved: float = 0.25
     asks: float = 0.3
+    after: float = 0.2
+    inline: float = 0.2
     threads: bool = False
 
 
@@ -65,7 +79,7 @@ def chance(draw: Callable[..., Any], odds: float) -> bool:
     return bool(draw(st.integers(0, 99)) >= 100 * (1 - odds))
 
 
-def drawn_step(draw: Callable[..., Any], id: str, before: list[StepPlan], taste: Taste) -> StepPlan:  # noqa: A002
+def drawn_step(draw: Callable[..., Any], id: str, before: list[StepPlan], taste: Taste) -> StepPlan:
     """Draw a step that may take from those before it."""
     sources: list[tuple[str, Source]] = []
     runs_over = [one for one in before if one.item() is not None or one.kind in SEQUENCES]
@@ -79,7 +93,9 @@ def drawn_step(draw: Callable[..., Any], id: str, before: list[StepPlan], taste:
         default = draw(small) if chance(draw, 0.3) else None
         if before and chance(draw, 0.8):
             if chance(draw, 0.2):
-                chosen = draw(st.lists(st.sampled_from(before), min_size=1, max_size=3, unique_by=lambda one: one.id))
+                chosen = draw(
+                    st.lists(st.sampled_from(before), min_size=1, max_size=3, unique_by=lambda one: one.id)
+                )
                 sources.append((name, Source("list", tuple(one.id for one in chosen), default)))
             else:
                 chosen_one = draw(st.sampled_from(before))
@@ -97,20 +113,22 @@ def drawn_step(draw: Callable[..., Any], id: str, before: list[StepPlan], taste:
     if some is not None and chance(draw, taste.asks):
         when = (draw(some), draw(st.integers(2, 4)))
     if chance(draw, taste.asks / 2):
-        vary = (draw(some), draw(st.integers(1, 3))) if some is not None and draw(st.booleans()) else draw(small)
+        vary = (
+            (draw(some), draw(st.integers(1, 3))) if some is not None and draw(st.booleans()) else draw(small)
+        )
     is_async = not taste.threads or draw(st.booleans())
     return StepPlan(
         id,
         tuple(sources),
         code=draw(st.integers(0, 5)),
         kind=draw(st.sampled_from(KINDS)),
-        is_async=is_async and not chance(draw, 0.2),
+        is_async=is_async and not chance(draw, taste.inline),
         runs="thread" if taste.threads and draw(st.booleans()) else "inline",
         save=not chance(draw, taste.unsaved),
         when=when,
         vary=vary,
         version="1" if chance(draw, 0.1) else None,
-        after=(draw(st.sampled_from(before)).id,) if before and chance(draw, 0.2) else (),
+        after=(draw(st.sampled_from(before)).id,) if before and chance(draw, taste.after) else (),
         attempts=draw(st.sampled_from([1, 1, 1, 2, 3])),
         limit="few" if chance(draw, 0.25) else None,
     )
@@ -118,15 +136,17 @@ def drawn_step(draw: Callable[..., Any], id: str, before: list[StepPlan], taste:
 
 def drawn_targets(draw: Callable[..., Any], steps: list[StepPlan]) -> tuple[str, ...]:
     """Draw the targets: mostly all that nobody needs."""
-    needed = {id for one in steps for id in one.needed()}  # noqa: A001
+    needed = {id for one in steps for id in one.needed()}
     ends = [one.id for one in steps if one.id not in needed]
     if chance(draw, 0.3):
-        return tuple(draw(st.lists(st.sampled_from([one.id for one in steps]), min_size=1, max_size=3, unique=True)))
+        return tuple(
+            draw(st.lists(st.sampled_from([one.id for one in steps]), min_size=1, max_size=3, unique=True))
+        )
     return tuple(ends)
 
 
 @st.composite
-def plans(draw: Callable[..., Any], taste: Taste = Taste()) -> Plan:  # noqa: B008 - it is frozen
+def plans(draw: Callable[..., Any], taste: Taste = Taste()) -> Plan:
     """Draw a plan."""
     steps: list[StepPlan] = []
     for number in range(draw(st.integers(1, taste.most_steps))):
@@ -187,7 +207,7 @@ def edited(draw: Callable[..., Any], plan: Plan, taste: Taste, honest: bool) -> 
                 if others:
                     source = replace(source, of=draw(st.sampled_from(others)))
             return changed(sources=(*one.sources[:number], (name, source), *one.sources[number + 1 :]))
-        case "after":
+        case "after" if taste.after:
             before = [other.id for other in steps[:at]]
             return changed(after=(draw(st.sampled_from(before)),) if before and draw(st.booleans()) else ())
         case "rename":
@@ -221,7 +241,7 @@ def _ids(plan: Plan) -> set[str]:
 def renamed(plan: Plan, names: Mapping[str, str]) -> Plan:
     """Give steps other ids."""
 
-    def of(id: str) -> str:  # noqa: A002
+    def of(id: str) -> str:
         return names.get(id, id)
 
     def source(one: Source) -> Source:
@@ -243,7 +263,7 @@ def renamed(plan: Plan, names: Mapping[str, str]) -> Plan:
     )
 
 
-def removed(plan: Plan, id: str) -> Plan:  # noqa: A002
+def removed(plan: Plan, id: str) -> Plan:
     """Take a step out, if no step runs over it: a fixed value stands in its place."""
     if any(source.how == "item" and source.of == id for one in plan.steps for _, source in one.sources):
         return plan
@@ -283,12 +303,14 @@ class Turn:
     through: str = "json"
     concurrency: int = 16
     seed: int = 0
+    overrides: dict[str, Any] = field(default_factory=dict)
+    refresh: frozenset[str] = frozenset()
 
 
 @st.composite
 def scenarios(
     draw: Callable[..., Any],
-    taste: Taste = Taste(),  # noqa: B008 - it is frozen
+    taste: Taste = Taste(),
     honest: bool = True,
     rounds: int = 4,
 ) -> list[Turn]:
@@ -317,6 +339,40 @@ def scenarios(
     return turns
 
 
+@st.composite
+def interventions(draw: Callable[..., Any]) -> list[Turn]:
+    """Draw three rounds of one graph: a plain one, one with overrides or refreshed steps, and a plain one."""
+    plan = draw(plans())
+    inputs = inputs_for(draw)
+    plain = Turn(plan, inputs)
+    ids = plan.order()
+    overrides: dict[str, Any] = {}
+    refresh: frozenset[str] = frozenset()
+    if draw(st.booleans()):
+        for id in draw(st.lists(st.sampled_from(ids), min_size=1, max_size=2, unique=True)):
+            one = plan.step(id)
+            value = compute(one.kind, draw(st.integers(0, 5)), [draw(small)])
+            if one.item() is None and can_be_saved(one.kind, value):
+                overrides[id] = value
+    else:
+        lasting = [id for id in ids if plan.step(id).save]
+        some = (
+            st.sets(st.sampled_from([*lasting, *(f"{id}[1]" for id in lasting)]))
+            if lasting
+            else st.just(set())
+        )
+        refresh = frozenset(draw(some))
+    between = replace(
+        plain,
+        overrides=overrides,
+        refresh=refresh,
+        drift={} if overrides else drawn_drift(draw, plan),
+        failures=drawn_failures(draw, plan) if draw(st.booleans()) else Failures(),
+        seed=draw(st.integers(0, 999)),
+    )
+    return [plain, between, plain]
+
+
 def drawn_failures(draw: Callable[..., Any], plan: Plan) -> Failures:
     """Draw what fails in a round: mostly little."""
     ids = [one.id for one in plan.steps]
@@ -326,7 +382,9 @@ def drawn_failures(draw: Callable[..., Any], plan: Plan) -> Failures:
 
 def drawn_drift(draw: Callable[..., Any], plan: Plan) -> dict[str, int]:
     """Draw which steps answer otherwise this time, though nothing that June can see has changed."""
-    return draw(st.dictionaries(st.sampled_from([one.id for one in plan.steps]), st.integers(1, 2), max_size=2))
+    return draw(
+        st.dictionaries(st.sampled_from([one.id for one in plan.steps]), st.integers(1, 2), max_size=2)
+    )
 
 
 # -- Plans made real.
@@ -350,7 +408,7 @@ class Probe:
 
     failures: Failures = field(default_factory=Failures)
     drift: Mapping[str, int] = field(default_factory=dict)
-    pause: Callable[[str], float] = lambda id: 0  # noqa: A002
+    pause: Callable[[str], float] = lambda id: 0
     limits: Mapping[str, str] = field(default_factory=dict)
     began: list[tuple[str, list[Any]]] = field(default_factory=list)
     events: list[tuple[str, str]] = field(default_factory=list)
@@ -459,7 +517,7 @@ def _function(text: str) -> Callable[..., Any]:
     name = f"<plan {next(_numbers)}>"
     linecache.cache[name] = (len(text), None, text.splitlines(True), name)
     names = {"Card": Card, "__name__": "plans"}
-    exec(compile(text, name, "exec"), names)
+    exec(compile(text, name, "exec", dont_inherit=True), names)
     return names["work"]  # type: ignore[return-value]  # the text defines it
 
 
@@ -504,7 +562,7 @@ def real(plan: Plan) -> list[Step[..., Any]]:
                 case "step":
                     needs[name] = made[source.of]
                 case "list":
-                    needs[name] = [made[id] for id in source.of]  # noqa: A001
+                    needs[name] = [made[id] for id in source.of]
                 case "item":
                     each = {name: made[source.of]}
                 case "input item":
@@ -522,13 +580,13 @@ def real(plan: Plan) -> list[Step[..., Any]]:
             vary=vary,
             version=one.version,
             save=one.save,
-            after=[made[id] for id in one.after],  # noqa: A001
+            after=[made[id] for id in one.after],
             retry=Retry(one.attempts, on=Boom, wait=0) if one.attempts > 1 else None,
             runs_on=None if one.is_async else one.runs,
             limit=one.limit,
         )(function_of(one))
         made[one.id] = decorated.bind(id=one.id, **bound) if bound else decorated
-    return [made[id] for id in plan.targets]  # noqa: A001
+    return [made[id] for id in plan.targets]
 
 
 # -- Runs of real plans.
@@ -575,7 +633,7 @@ def schedule(seed: int | None) -> Iterator[None]:
 def paces(seed: int, virtual: bool) -> Callable[[str], float]:
     """Give a pause for every unit that *seed* decides: seconds of virtual time, or a number of checkpoints."""
 
-    def pause(id: str) -> float:  # noqa: A002
+    def pause(id: str) -> float:
         chosen = random.Random(f"{seed} {id}").choice([0, 0, 1, 2, 5, 9])
         return float(chosen) if virtual else chosen
 

@@ -381,6 +381,18 @@ def test_items_of_sets_that_became_equal() -> None:
     )
 
 
+def test_the_place_of_a_lone_surrogate() -> None:
+    """
+    The path to text that is no UTF-8 leads through objects, keys and paths.
+    """
+    assert refused(Tree, Tree("a", [Tree("\udc80")])).startswith(
+        "result.branches[0].name has a lone surrogate"
+    )
+    assert refused(Any, {"a": {"\udc80": 1}}).startswith("result['a'][key '\\udc80'] has a lone surrogate")
+    path = pathlib.PurePosixPath("\udc80")
+    assert refused(list[pathlib.PurePosixPath], [path]).startswith("result[0] has a lone surrogate")
+
+
 def test_the_place_in_sets_and_keys() -> None:
     """
     The path to an item of a set or to a key says so.

@@ -268,6 +268,28 @@ def test_classes_declared_inside_a_function() -> None:
     assert codec.classes == (Order, Item)
 
 
+def test_local_classes_are_taken_before_global_ones() -> None:
+    """
+    A local class that has the name of a global one is the one meant inside the function, and only there.
+    """
+
+    @attrs.frozen
+    class Wrapped:
+        n: int
+
+    @attrs.frozen
+    class Local:
+        inner: Wrapped
+
+    with pytest.raises(UnsupportedType, match=r"^result\.inner\.handle: "):
+        codec_for(Local)
+    names = {"Wrapped": Wrapped, "other": 1}
+    codec = codec_for(Local, names)
+    assert codec.classes == (Local, Wrapped)
+    assert codec_for(Local, dict(names)) is codec
+    assert codec_for(Tree, names) is codec_for(Tree)
+
+
 def test_descriptions_are_equal_in_every_process(tmp_path: Any) -> None:
     """
     A description depends neither on the module of a class, nor on hash seeds, nor on the version of Python.

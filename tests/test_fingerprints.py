@@ -305,12 +305,138 @@ def test_a_class_in_use_is_one_class_wherever_it_was_made(load: Any) -> None:
     assert Fingerprinter().value(first.X) == Fingerprinter().value(second.X)
 
 
+@pytest.mark.slow
 def test_a_chain_of_helpers_may_be_long(load: Any) -> None:
     """Following helpers does not recurse."""
     lines = ["def f0():\n    return 1\n"]
     lines += [f"def f{place}():\n    return f{place - 1}()\n" for place in range(1, 3000)]
     flows = load("".join(lines))
     assert len(Fingerprinter().code(flows.f2999).records) == 3000
+
+
+def test_a_class_made_at_run_time_counts_by_what_it_holds(load: Any) -> None:
+    """A class without a statement is known by its attributes, and a note says so."""
+    text = "A = type('A', (), {{'n': {}}})\ndef step():\n    return A.n"
+    before = Fingerprinter().code(load(text.format(1)).step)
+    assert before.notes == ("class A in flows.py counts by what it holds: no source",)
+    assert before.digest != Fingerprinter().code(load(text.format(2)).step).digest
+
+
+def test_a_class_edited_after_its_import_counts_by_what_it_holds(load: Any, tmp_path: Path) -> None:
+    """The text of an edited class is not taken for the class that runs."""
+    text = "from dataclasses import dataclass\n@dataclass\nclass A:\n    n: int\ndef step():\n    return A"
+    flows = load(text)
+    (tmp_path / "flows.py").write_text(text.replace("int", "str"))
+    assert Fingerprinter().code(flows.step).notes == (
+        "class A in flows.py counts by what it holds: the file was edited after its import",
+    )
+
+
+def test_a_deep_expression_counts_as_a_tree_at_any_depth_of_the_stack(load: Any) -> None:
+    """Whether source can be walked does not depend on how deep the caller is."""
+    flows = load("def step(x):\n    return " + " + ".join(["x"] * 250))
+
+    def deeper(depth: int) -> Any:
+        return deeper(depth - 1) if depth else Fingerprinter().code(flows.step)
+
+    first = deeper(450)
+    assert first.notes == ()
+
+
+def test_a_cell_run_again_is_the_same_and_a_redefinition_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a name means in a notebook is what the latest cell made of it."""
+    main = types.ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", main)
+
+    def cell(number: int, text: str) -> None:
+        path = f"/tmp/ipykernel_1/{number}.py"
+        monkeypatch.setitem(linecache.cache, path, (len(text), None, text.splitlines(keepends=True), path))
+        exec(compile(text, path, "exec", dont_inherit=True), vars(main))
+
+    cell(1, "class A:\n    n: int\ndef h():\n    return 1\ndef step():\n    return h(), A")
+    before = Fingerprinter().code(vars(main)["step"])
+    cell(2, "def h():\n    return 1  # the same\nclass A:\n    n: int")
+    assert Fingerprinter().code(vars(main)["step"]) == before
+    cell(3, "class A:\n    n: str")
+    after = Fingerprinter().code(vars(main)["step"])
+    assert explain(before.records, after.records) == "class A in a notebook cell"
+
+
+def test_a_proxy_is_not_asked_for_anything(load: Any) -> None:
+    """A global that answers, or refuses, every question counts by its type and state."""
+    flows = load(
+        """
+        class Proxy:
+            @property
+            def __class__(self): raise RuntimeError("outside of a request")
+            def __getattr__(self, name): raise RuntimeError("outside of a request")
+        P = Proxy()
+        def step(): return P.user.name
+        """
+    )
+    assert list(Fingerprinter().code(flows.step).records) == [
+        "step code",
+        "constant P in flows.py",
+        "class Proxy in flows.py",
+    ]
+
+
+def test_an_object_with_a_key_is_followed_to_its_function(load: Any) -> None:
+    """What `__june_key__` gives may be functions, as a step's is."""
+    text = """
+        class Step:
+            def __init__(self, f): self.f = f
+            def __june_key__(self): return self.f, {{}}
+        @Step
+        def plan(): return {}
+        def step(): return plan()
+        """
+    before = Fingerprinter().code(load(text.format(1)).step)
+    after = Fingerprinter().code(load(text.format(2)).step)
+    assert explain(before.records, after.records) == "helper plan() in flows.py"
+
+
+def test_a_failing_import_inside_a_function_is_no_key(load: Any) -> None:
+    """A module of the user's that raises while it is imported leaves no key."""
+    load("X = 1", "broken_thing").__dict__.clear()
+    sys.modules.pop("broken_thing")
+    flows = load("def step():\n    import broken_thing\n    return broken_thing.x")
+    path = Path(flows.__file__ or "").with_name("broken_thing.py")
+    path.write_text("1 / 0")
+    with pytest.raises(KeyFailure) as caught:
+        Fingerprinter().code(flows.step)
+    assert str(caught.value) == (
+        "step() in flows.py: import of broken_thing raised ZeroDivisionError: division by zero"
+    )
+
+
+@pytest.mark.parametrize("made", ["partial(f, 1)", "A().m", "contextmanager(f)"])
+def test_the_function_inside_a_callable_is_the_step_code(load: Any, made: str) -> None:
+    """Of a partial, a bound method, or a library's wrapper, the function of the user's is the step's code."""
+    text = """
+        from contextlib import contextmanager
+        from functools import partial
+        def f(x): return {0}
+        class A:
+            n = 1
+            def m(self): return {0}
+        step = {1}
+        """
+    before = Fingerprinter().code(load(text.format(1, made)).step)
+    after = Fingerprinter().code(load(text.format(2, made)).step)
+    assert "step code" in explain(before.records, after.records)
+    assert "step code (2)" not in before.records
+
+
+def test_a_doctest_is_user_code_in_any_module() -> None:
+    """A function defined in a doctest has its source from the doctest."""
+    import doctest
+
+    text = ">>> def step(x):\n...     return x\n>>> from june.fingerprints import Fingerprinter\n"
+    text += ">>> Fingerprinter().code(step).notes\n()\n"
+    names = {"__name__": "june.fingerprints", "__file__": "june/fingerprints/__init__.py"}
+    test = doctest.DocTestParser().get_doctest(text, names, "sample", "sample.py", 0)
+    assert doctest.DocTestRunner().run(test).failed == 0
 
 
 SCRIPT = """

@@ -4,6 +4,7 @@ The table of edits, in every setting that user code may live in.
 
 from __future__ import annotations
 
+import ast
 import sys
 from pathlib import Path
 
@@ -34,3 +35,15 @@ def test_an_edit_changes_the_fingerprint_only_if_it_matters(edit: Edit, tmp_path
     if "__file__" in edit.before:  # a cell has none
         del digests["cell"]
     assert len(set(digests.values())) == 1, digests
+
+
+@pytest.mark.slow
+def test_formatting_never_matters(tmp_path: Path) -> None:
+    """Each text of the table, written anew from its tree by Python itself, keeps its fingerprint."""
+    for place, edit in enumerate(KNOWN):
+        texts = (edit.before, ast.unparse(ast.parse(edit.before)))
+        first, second = (
+            code_of(SETTINGS["module"], tmp_path / f"{place}{side}", text, edit.helper_before).digest
+            for side, text in zip("ab", texts, strict=True)
+        )
+        assert first == second, edit.name

@@ -29,8 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _run.add_to(commands)
     try:
         parsed = parser.parse_args(arguments)
-    except SystemExit as exit:
+    except SystemExit as leaving:
         # argparse has printed what is wrong, or the help that was asked for.
-        return int(exit.code or 0)
+        return int(leaving.code or 0)
     code: int = parsed.execute(parsed)
     return code

@@ -145,6 +145,5 @@ def _parse(name: str, text: str, annotation: Any) -> Any:
             return codec.decode(written.encode())
         except (Undecodable, UnicodeError) as error:
             problem = problem or error
-    raise UsageError(
-        f"--input {name}={text}: it does not read as {getattr(annotation, '__name__', annotation)} ({problem})"
-    )
+    wanted = getattr(annotation, "__name__", annotation)
+    raise UsageError(f"--input {name}={text}: it does not read as {wanted} ({problem})")

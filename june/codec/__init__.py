@@ -4,8 +4,19 @@ How results and inputs become JSON, and come back exactly as they were.
 ``register()`` teaches June a type. The rest of this page is what June itself uses.
 """
 
-from june.codec._codecs import Codec, codec_for, recode, register
-from june.codec._problems import Inexact, Undecodable, UnsupportedType
+from june.codec._codecs import Codec, codec_for, recode, refusing, register
+from june.codec._problems import Inexact, MistakenType, Undecodable, UnsupportedType
 from june.codec._readings import MISSING
 
-__all__ = ["MISSING", "Codec", "Inexact", "Undecodable", "UnsupportedType", "codec_for", "recode", "register"]
+__all__ = [
+    "MISSING",
+    "Codec",
+    "Inexact",
+    "MistakenType",
+    "Undecodable",
+    "UnsupportedType",
+    "codec_for",
+    "recode",
+    "refusing",
+    "register",
+]

@@ -4,6 +4,10 @@ Codecs: a type with the two functions that turn its values into bytes and back, 
 
 from __future__ import annotations
 
+import pathlib
+import re
+import types
+import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,8 +15,7 @@ import attrs
 import msgspec
 
 from june.codec._differences import difference, find
-from june.codec._fields import Unresolved
-from june.codec._problems import Inexact, TooDeep, Undecodable, UnsupportedType
+from june.codec._problems import Inexact, TooDeep, Undecodable, UnsupportedType, article
 from june.codec._readings import Reader, Teaching
 from june.codec._shapes import AnyShape, FlatShape, Shape, description, reachable
 from june.codec._unions import is_natural
@@ -22,6 +25,16 @@ _loads = msgspec.json.Decoder().decode
 
 _taught: dict[type, Teaching] = {}
 _codecs: dict[Any, Codec] = {}
+_TYPES = (
+    type,
+    types.GenericAlias,
+    types.UnionType,
+    typing.TypeVar,
+    typing.NewType,
+    type(typing.Optional[int]),  # noqa: UP045 # the class of the old spelling
+    type(typing.Literal[1]),
+    getattr(typing, "TypeAliasType", type),  # new in 3.12
+)
 _MOST_CODECS = 4096  # in a notebook every cell run again makes new classes
 
 
@@ -73,18 +86,74 @@ def codec_for(annotation: Any, localns: Mapping[str, Any] | None = None) -> Code
         codec = _codecs.get(annotation)
     except TypeError:  # unhashable, such as Annotated[int, []]
         return _make(annotation, localns or {})
-    if codec is not None:
+    if codec is not None and not (localns and _is_local(codec)):
         return codec
+    if localns:
+        local = _codecs.get((annotation, _types_in(localns)))
+        if local is not None:
+            return local
     try:
         codec = _make(annotation, {})
-    except Unresolved:
+    except UnsupportedType:
         if not localns:
             raise
-        return _make(annotation, localns)  # not kept: another function may have other classes of these names
+        codec = None
+    if localns and (codec is None or _is_local(codec)):
+        return _keep((annotation, _types_in(localns)), _make(annotation, localns))
+    assert codec is not None
+    return _keep(annotation, codec)
+
+
+def refusing(annotation: Any, unsupported: UnsupportedType) -> Codec:
+    """
+    Give a codec for a type that June cannot encode: it refuses every value, and says why.
+
+    Args:
+        annotation: The type.
+        unsupported: What `codec_for` raised for it.
+    """
+
+    def encode(value: Any) -> bytes:
+        error = Inexact(
+            f"is {article(type(value).__name__)}, and {unsupported.problem}",
+            f"Teach it with june.codec.register({type(value).__name__}, encode, decode), or say save=False.",
+        )
+        error._steps = list(unsupported._steps)
+        raise error
+
+    def decode(data: bytes | memoryview | msgspec.Raw) -> Any:
+        raise Undecodable(unsupported.problem)
+
+    # Modules are left out, as in every description: a class counts the same wherever it stands.
+    name = re.sub(
+        r"\b(?:\w+\.)+", "", annotation.__qualname__ if isinstance(annotation, type) else repr(annotation)
+    )
+    return Codec(
+        annotation=annotation,
+        plain=False,
+        settled=False,
+        classes=(),
+        description=_dumps(["unsupported", name]),
+        encode=encode,
+        decode=decode,
+    )
+
+
+def _keep(key: Any, codec: Codec) -> Codec:
     if len(_codecs) >= _MOST_CODECS:
         _codecs.clear()
-    _codecs[annotation] = codec
+    _codecs[key] = codec
     return codec
+
+
+def _is_local(codec: Codec) -> bool:
+    """Whether a class in the type may name others by names that only its function knows."""
+    return any("<locals>" in cls.__qualname__ for cls in codec.classes)
+
+
+def _types_in(localns: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
+    """Give what of a function's names can matter to an annotation, so that a codec can be kept for it."""
+    return tuple((name, one) for name, one in localns.items() if isinstance(one, _TYPES))
 
 
 def register(cls: type, encode: Callable[[Any], Any], decode: Callable[[Any], Any]) -> None:
@@ -242,7 +311,7 @@ def _diagnosis(value: Any, error: Exception) -> Inexact:
     if isinstance(error, UnicodeEncodeError):
         problem = "has a lone surrogate, a half of a character that UTF-8 has no form for"
         cure = 'Clean the text, e.g. with text.encode("utf-8", "replace").decode().'
-        found = _search(value, lambda one: issubclass(type(one), str) and not _is_utf8(one))
+        found = _search(value, _is_no_utf8)
     elif isinstance(error, ValueError) and "digits" in str(error):
         problem = "is an int of more digits than JSON readers take"
         cure = "Return it as text, e.g. hex(n), or as bytes."
@@ -262,12 +331,14 @@ def _search(value: Any, wanted: Callable[[Any], bool]) -> list[str] | None:
         return None
 
 
-def _is_utf8(text: str) -> bool:
-    try:
-        str.encode(text)
-    except UnicodeEncodeError:
+def _is_no_utf8(value: Any) -> bool:
+    if not issubclass(type(value), (str, pathlib.PurePath)):
         return False
-    return True
+    try:
+        str(value).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def _is_short(number: int) -> bool:

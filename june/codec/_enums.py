@@ -73,7 +73,7 @@ class EnumShape(Shape):
 def _value_text(member: enum.Enum) -> str:
     """Write a member's value where its text is the same in every process."""
     value = member._value_
-    return repr(value) if type(value) in (int, str, bool, float, bytes, type(None)) else type(value).__name__
+    return ascii(value) if type(value) in (int, str, bool, float, bytes, type(None)) else type(value).__name__
 
 
 class MemberShape(EnumShape):
@@ -97,9 +97,10 @@ class LiteralShape(Shape):
 
     def __init__(self, values: tuple[Any, ...]) -> None:
         self.values = {(type(value), value) for value in values}
-        ordered = sorted(self.values, key=lambda pair: (pair[0].__name__, repr(pair[1])))
+        # ascii(), as repr() knows more characters in each new Python.
+        ordered = sorted(self.values, key=lambda pair: (pair[0].__name__, ascii(pair[1])))
         super().__init__(
-            f"Literal[{', '.join(repr(value) for _, value in ordered)}]",
+            f"Literal[{', '.join(ascii(value) for _, value in ordered)}]",
             frozenset(kind for kind, _ in ordered),
             frozenset(KIND_OF[kind] for kind, _ in ordered),
         )

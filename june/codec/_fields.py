@@ -13,11 +13,7 @@ from typing import Any
 
 import attrs
 
-from june.codec._problems import UnsupportedType
-
-
-class Unresolved(UnsupportedType):
-    """An annotation names something that cannot be found where it was written."""
+from june.codec._problems import MistakenType
 
 
 def is_typeddict(cls: object) -> bool:
@@ -125,24 +121,26 @@ def own_hints(cls: type, base: type, names: Mapping[str, Any], localns: Mapping[
     Resolve those annotations of *base*, a base of *cls* or itself, that are for fields *names*.
 
     Raises:
-        Unresolved: If one names something that cannot be found.
+        UnsupportedType: If one cannot be read, or names something that cannot be found.
     """
     try:
         own = {name: hint for name, hint in inspect.get_annotations(base).items() if name in names}
         if not own:
             return {}
-        known = Names(base, localns)
+        # The strings of a TypedDict that its bases left there know their own modules.
+        is_global_dict = is_typeddict(base) and "<locals>" not in base.__qualname__
+        known = Names(None, {}) if is_global_dict else Names(base, localns)
         if cls is not base:
             known.setdefault(cls.__name__, cls)
         holder = type("Holder", (), {"__annotations__": own, "__module__": base.__module__})
         return typing.get_type_hints(holder, None, known, include_extras=True)
     except NameError as error:
-        raise Unresolved(
+        raise MistakenType(
             f"{error}, as the annotations of {base.__name__} ask; define it at the top of a module, or where "
             f"the step is defined"
         ) from None
     except Exception as error:
-        raise UnsupportedType(f"the annotations of {base.__name__} cannot be read: {error!r}") from error
+        raise MistakenType(f"the annotations of {base.__name__} cannot be read: {error!r}") from error
 
 
 def parameters_by_base(cls: Any) -> Iterator[tuple[type, Any]]:

@@ -94,6 +94,14 @@ class UnsupportedType(_Placed):
         return f"{self.path}: {self.problem}"
 
 
+class MistakenType(UnsupportedType):
+    """
+    A type cannot be meant as it is written: a name in it is not found, or two members have one name.
+
+    No step with such a type makes a graph. One whose type June merely does not know can run all the same.
+    """
+
+
 def expected(label: str, data: object) -> Undecodable:
     """Say that *data* is not what *label* is written as."""
     return Undecodable(f"expected {label}, found {_shown(data)}")

@@ -21,7 +21,6 @@ from june.codec._containers import DictShape, KindredShape, ListShape, PairsShap
 from june.codec._enums import EnumShape, LiteralShape, MemberShape
 from june.codec._fields import (
     Names,
-    Unresolved,
     constructor_of,
     has_fields,
     is_model,
@@ -32,7 +31,7 @@ from june.codec._fields import (
     parameters_by_base,
     required_keys,
 )
-from june.codec._problems import UnsupportedType
+from june.codec._problems import MistakenType, UnsupportedType
 from june.codec._records import ModelShape, NamedTupleShape, ObjectShape, RegisteredShape, TypedDictShape
 from june.codec._scalars import scalar_for
 from june.codec._shapes import AliasShape, AnyShape, FlatShape, FloatShape, NoneType, Shape
@@ -146,11 +145,11 @@ class Reader:
         try:
             return eval(text, {}, names)
         except NameError as error:
-            raise Unresolved(
+            raise MistakenType(
                 f"{error}, as the annotation {text!r} asks; define it at the top of a module"
             ) from None
         except Exception as error:
-            raise UnsupportedType(f"the annotation {text!r} cannot be read: {error!r}") from error
+            raise MistakenType(f"the annotation {text!r} cannot be read: {error!r}") from error
 
     def _variable(self, variable: Any, bound: Bound, owner: type | None) -> Shape:
         """Read a type variable that nothing was put in for as its default, its bound or what it may be."""

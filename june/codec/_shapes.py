@@ -8,7 +8,7 @@ nothing, and builds the value. The shapes of a type form a graph, with cycles wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from math import isfinite
 from typing import Any, ClassVar
 
@@ -154,6 +154,8 @@ class AnyShape(Shape):
 
 
 _FLAT = frozenset({NoneType, bool, int, str})
+_FLOAT = frozenset({float})
+_FEW = 16
 
 
 def prove_json(value: Any, depth: int) -> None:
@@ -166,47 +168,46 @@ def prove_json(value: Any, depth: int) -> None:
     kind = type(value)
     if kind in _FLAT:
         return
-    if kind is float:
-        if not isfinite(value):
-            raise not_finite(value)
-    elif kind is dict:
-        _prove_object(value, depth)
+    items: Collection[Any]
+    if kind is dict:
+        for key in value:
+            if type(key) is not str:
+                raise _odd_key(key)
+        items = value.values()
     elif kind is list:
-        if depth > MAX_DEPTH:
-            raise TooDeep
-        depth += 1
-        index = -1
-        try:
-            for index, item in enumerate(value):  # noqa: B007 # the index is read when an item fails
-                if type(item) not in _FLAT:
-                    prove_json(item, depth)
-        except Inexact as error:
-            error.under(f"[{index}]")
-            raise
+        items = value
+    elif kind is float and isfinite(value):
+        return
     else:
-        raise undeclared(value)
-
-
-def _prove_object(value: dict[Any, Any], depth: int) -> None:
+        raise not_finite(value) if kind is float else undeclared(value)
     if depth > MAX_DEPTH:
         raise TooDeep
-    depth += 1
-    for key, item in value.items():
-        if type(key) is not str:
-            raise Inexact(
-                f"has the key {short_repr(key)}, {_keyed(key)} JSON would turn into a string",
-                "Annotate the step's result, e.g. -> dict[int, str], or use keys that are strings.",
-            )
-        if type(item) not in _FLAT:
-            try:
-                prove_json(item, depth)
-            except Inexact as error:
-                error.under(f"[{short_repr(key)}]")
-                raise
+    if len(items) > _FEW and _all_flat(items):
+        return
+    item = None
+    try:
+        for item in items:
+            if type(item) not in _FLAT:
+                prove_json(item, depth + 1)
+    except Inexact as error:
+        places = value.items() if kind is dict else enumerate(value)
+        error.under(f"[{short_repr(next(place for place, one in places if one is item))}]")
+        raise
 
 
-def _keyed(key: object) -> str:
-    return "an enum member that" if isinstance(key, str) else f"of type {type(key).__name__}, which"
+def _all_flat(items: Collection[Any]) -> bool:
+    """Whether all *items* are flat, or finite floats; seen at the speed of C, which pays off for many."""
+    if _FLAT.issuperset(map(type, items)):
+        return True
+    return _FLOAT.issuperset(map(type, items)) and all(map(isfinite, items))
+
+
+def _odd_key(key: object) -> Inexact:
+    kind = "an enum member that" if isinstance(key, str) else f"of type {type(key).__name__}, which"
+    return Inexact(
+        f"has the key {short_repr(key)}, {kind} JSON would turn into a string",
+        "Annotate the step's result, e.g. -> dict[int, str], or use keys that are strings.",
+    )
 
 
 class FlatShape(Shape):

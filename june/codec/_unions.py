@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from june.codec._problems import Inexact, TooDeep, Undecodable, UnsupportedType, expected
+from june.codec._problems import Inexact, MistakenType, TooDeep, Undecodable, expected
 from june.codec._shapes import ALL_KINDS, KIND_OF, AliasShape, Shape, description, reachable
 
 _OBJECT_TAG = "dict"
@@ -73,8 +73,8 @@ class UnionShape(Shape):
                 raise self._alike(one.label)
         return list(by_label.values())
 
-    def _alike(self, label: str) -> UnsupportedType:
-        return UnsupportedType(
+    def _alike(self, label: str) -> MistakenType:
+        return MistakenType(
             f"two members of the union {self.label} have the name {label}, so june could not tell which of "
             f"them a saved value is; rename one of them"
         )

@@ -11,10 +11,12 @@ Fingerprints: a function's code, and any value, as a hash that is equal in every
     _values      values as bytes, injectively
     _pieces      the pieces of a fingerprint, and their sum
     _trees       the canonical form of a syntax tree
+    _literals    its constants and f-strings
     _scopes      Python's scoping rules
     _sources     the syntax tree that a code object was compiled from
     _bytecode    code objects without their places
     _origins     what is user code
+    _objects     reading objects without asking them
 
 Each module imports from those below it only.
 """
@@ -24,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from hashlib import blake2b
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any
 
 import attrs
@@ -131,18 +133,24 @@ class Fingerprinter:
     def _root(self, function: Callable[..., Any], defaults: bool) -> Piece:
         if isinstance(function, FunctionType) and is_user_function(function):
             return self._walker.function_piece(function, defaults)
-        return Piece("step code", function, partial(self._write_value, function, "step"))
+        return Piece("step object", function, partial(self._write_value, function, "step"))
 
     def _step_piece(self, root: Piece) -> Piece:
         """The function that decorators wrap is what a person takes for the step's code."""
         piece = root
-        while isinstance(piece.held, FunctionType):
-            wrapped = piece.held.__dict__.get("__wrapped__")
-            inner = [child for child in piece.children if child.held is wrapped]
-            if wrapped is None or not inner:
-                break
-            piece = inner[0]
-        return piece
+        while True:
+            held = piece.held
+            inner: object = None
+            if isinstance(held, FunctionType):
+                inner = held.__dict__.get("__wrapped__")
+            elif type(held) is MethodType:
+                inner = held.__func__
+            elif type(held) is partial:
+                inner = held.func
+            found = [child for child in piece.children if child.held is inner]
+            if inner is None or not found:
+                return piece
+            piece = found[0]
 
     def classes(self, classes: Iterable[type]) -> bytes:
         """

@@ -14,12 +14,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from june._text import short_path
+from june.fingerprints._objects import is_a, local_qualname, type_attribute
 from june.fingerprints._origins import is_user_class, is_user_function, is_written
 from june.fingerprints._pieces import Content
 from june.fingerprints._scopes import Scope
-from june.fingerprints._sources import class_node
+from june.fingerprints._sources import LOCK, class_node
 from june.fingerprints._trees import Tree, class_tree
-from june.fingerprints._values import Encoder, is_a, local_qualname, type_attribute
+from june.fingerprints._values import Encoder
 
 _SKIPPED = frozenset(
     [
@@ -54,11 +55,14 @@ class ClassForm(NamedTuple):
         bound: The names that the statement binds.
 
         path: The file or cell, `""` if unknown.
+
+        why: Why there is no tree.
     """
 
     tree: Tree | None
     bound: frozenset[str]
     path: str
+    why: str
 
 
 _forms: dict[int, tuple[weakref.ref[type], ClassForm]] = {}
@@ -70,12 +74,13 @@ def class_form(cls: type) -> ClassForm:
     known = _forms.get(key)
     if known is not None and known[0]() is cls:
         return known[1]
-    node, path = class_node(cls)
-    form = ClassForm(None, frozenset(), path)
+    with LOCK:
+        node, path, why = class_node(cls)
+    form = ClassForm(None, frozenset(), path, why)
     if node is not None:
         scope = Scope("class", None)
         scope.collect(node.body)
-        form = ClassForm(class_tree(node, lambda name: _holds(cls, name)), frozenset(scope.bound), path)
+        form = ClassForm(class_tree(node, lambda name: _holds(cls, name)), frozenset(scope.bound), path, "")
 
     def forget(reference: object) -> None:
         _forms.pop(key, None)

@@ -4,15 +4,15 @@ The canonical tree of a function, remembered for as long as its code object live
 
 from __future__ import annotations
 
+import threading
 import weakref
 from types import CodeType, FunctionType, ModuleType
 from typing import NamedTuple
 
 from june._text import short_path
 from june.fingerprints._bytecode import named, nested, shape_bytes
-from june.fingerprints._sources import function_node
+from june.fingerprints._sources import LOCK, FunctionNode, function_node
 from june.fingerprints._trees import Tree, Use, function_tree
-from june.fingerprints._values import local_qualname
 
 
 class Form(NamedTuple):
@@ -43,21 +43,41 @@ def form_of(function: FunctionType) -> Form:
     known = _forms.get(key)
     if known is not None and known[0]() is code:
         return known[1]
-    node, why = function_node(code, function.__globals__)
-    form = Form(None, b"", why)
+    with LOCK:
+        node, why = function_node(code, function.__globals__)
+    tree = None
     if node is not None:
         try:
-            form = Form(function_tree(node, _free(code), *named(code)), b"", "")
+            tree = _tree(node, code)
         except RecursionError:
-            form = Form(None, b"", "its source is nested too deeply")
-    if form.tree is None:
-        form = Form(None, shape_bytes(code), form.why)
+            tree, why = _deep_tree(node, code), "its source is nested too deeply"
+    form = Form(None, shape_bytes(code), why) if tree is None else Form(tree, b"", "")
 
     def forget(reference: object) -> None:
         _forms.pop(key, None)
 
     _forms[key] = (weakref.ref(code, forget), form)
     return form
+
+
+def _tree(node: FunctionNode, code: CodeType) -> Tree:
+    return function_tree(node, _free(code), *named(code))
+
+
+def _deep_tree(node: FunctionNode, code: CodeType) -> Tree | None:
+    """Try again on an empty stack, so that it does not depend on the caller whether there is a tree."""
+    found: list[Tree] = []
+
+    def attempt() -> None:
+        try:
+            found.append(_tree(node, code))
+        except RecursionError:
+            pass
+
+    thread = threading.Thread(target=attempt, name="june deep source")
+    thread.start()
+    thread.join()
+    return found[0] if found else None
 
 
 def _free(code: CodeType) -> tuple[str, ...]:
@@ -93,7 +113,8 @@ def uses_of(function: FunctionType, form: Form) -> tuple[Use, ...]:
 
 def called(function: FunctionType) -> str:
     """What people call the function: `clean() in text.py`."""
-    name = local_qualname(function)
+    # The code's own name: `functools.wraps` gives a wrapper the name of what it wraps.
+    name = function.__code__.co_qualname.rpartition("<locals>.")[2]
     place = file_label(function)
     if name == "<lambda>":
         return f"lambda in {place}"

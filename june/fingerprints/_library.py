@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from june.fingerprints._objects import own_dict
 from june.fingerprints._origins import library_name
-from june.fingerprints._values import LIBRARY_TYPES, Encoder, own_dict
+from june.fingerprints._values import LIBRARY_TYPES, Encoder
 
 if TYPE_CHECKING:
     from june.fingerprints._values import Writer
@@ -58,6 +59,19 @@ def _path(encoder: Encoder, value: Any) -> None:
 def _array(encoder: Encoder, value: Any) -> None:
     encoder.content.text(b"a", value.typecode)
     encoder.write_bytes(value.tobytes())
+
+
+def _numpy(encoder: Encoder, value: Any) -> None:
+    """Write a numpy array or scalar; dates do not show their bytes, and objects are not in them."""
+    kind = value.dtype.kind
+    if kind in "mM":
+        encoder.content.text(b"m", value.dtype.str)
+        encoder.write_buffer(value.view("i8"))
+    elif kind == "O":
+        encoder.content.text(b"m", f"O {value.shape}")
+        encoder.items(b"v", value.ravel().tolist())
+    else:
+        encoder.write_buffer(value)
 
 
 def _deque(encoder: Encoder, value: Any) -> None:
@@ -172,7 +186,9 @@ LIBRARY_TYPES.update(
         "typing:ForwardRef": _parts("__forward_arg__"),
         "logging:Logger": _kind_only,
         "builtins:object": _kind_only,
-        "numpy:ndarray": Encoder.write_buffer,
+        "numpy:ndarray": _numpy,
+        "numpy:datetime64": _numpy,
+        "numpy:timedelta64": _numpy,
     }
 )
 for _name in ("PurePath", "PurePosixPath", "PureWindowsPath", "Path", "PosixPath", "WindowsPath"):

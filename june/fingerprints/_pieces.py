@@ -85,7 +85,18 @@ class Piece:
         held: What it is about, kept alive so that its `id` stays its own.
     """
 
-    __slots__ = ("_write", "children", "docs", "held", "label", "notes", "opaque", "own", "reads_docs")
+    __slots__ = (
+        "_records",
+        "_write",
+        "children",
+        "docs",
+        "held",
+        "label",
+        "notes",
+        "opaque",
+        "own",
+        "reads_docs",
+    )
 
     def __init__(self, label: str, held: object, write: Callable[[Content], None]) -> None:
         self.label = label
@@ -97,6 +108,15 @@ class Piece:
         self.opaque: tuple[str, ...] = ()
         self.notes: tuple[str, ...] = ()
         self.reads_docs = False
+        self._records: dict[bool, str] = {}
+
+    def record(self, with_docs: bool) -> str:
+        """The hash of the piece on its own, in 16 hex digits."""
+        known = self._records.get(with_docs)
+        if known is None:
+            whole = self.own + self.docs if with_docs else self.own
+            known = self._records[with_docs] = blake2b(whole, digest_size=8).hexdigest()
+        return known
 
     def ensure(self) -> None:
         """
@@ -150,8 +170,7 @@ class Sum(NamedTuple):
             while label in records:
                 count += 1
                 label = f"{first} ({count})"
-            whole = piece.own + piece.docs if self.with_docs else piece.own
-            records[label] = blake2b(whole, digest_size=8).hexdigest()
+            records[label] = piece.record(self.with_docs)
         return records
 
     def opaque(self) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import ast
 import linecache
 import os
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from types import CodeType, FunctionType
@@ -24,6 +25,8 @@ from june.fingerprints._origins import is_written
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _KEPT_FILES = 64
 _RELABELLED = 1 << 20
+# To be held while searching: telling lambdas apart moves the nodes of a shared tree for a moment.
+LOCK = threading.Lock()
 _ASYNC_CELL = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 
 
@@ -225,13 +228,16 @@ def function_node(code: CodeType, names: Mapping[str, Any]) -> tuple[FunctionNod
     return node, "" if node is not None else why
 
 
-def class_node(cls: type) -> tuple[ast.ClassDef | None, str]:
+def class_node(cls: type) -> tuple[ast.ClassDef | None, str, str]:
     """
-    Find the class statement that made *cls*, and the file that it stands in.
+    Find the class statement that made *cls*.
 
     A class without methods does not say where it was written: it is looked for in its module's file, or
     else among the notebook's cells, the latest first. There is no code object to check a statement by, so in
     a file that may have been edited it must fit the class's methods, names and annotations.
+
+    Returns:
+        The node or `None`, the file or cell that it should stand in, and the reason if there is no node.
     """
     functions = _methods(cls)
     module = sys.modules.get(cls.__module__)
@@ -244,13 +250,15 @@ def class_node(cls: type) -> tuple[ast.ClassDef | None, str]:
         path = names.get("__file__")
     mark = f"class {cls.__name__}"
     paths = [path] if isinstance(path, str) else _cells_with(mark)
+    why = "no source"
     for place in paths:
         source = source_of(place, names)
         found = source.classes_named(cls.__qualname__) if source is not None else []
         for node in reversed(found):
             if _has_methods(node, functions) and _fits(cls, node, source is not None and source.trusted):
-                return node, place
-    return None, paths[0] if paths else ""
+                return node, place, ""
+            why = "the file was edited after its import"
+    return None, paths[0] if paths else "", why
 
 
 def _cells_with(text: str) -> list[str]:

@@ -14,6 +14,7 @@ from collections.abc import Set as AbstractSet
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypeGuard
 
+from june.fingerprints._literals import constant_text, string_parts
 from june.fingerprints._scopes import Definition, Import, Scope, function_scope, type_parameters
 
 _SKIPPED_FIELDS = frozenset({"ctx", "type_comment", "kind"})
@@ -216,14 +217,14 @@ class _Writer:
         self._out.append("}")
 
     def _constant(self, value: object) -> None:
-        self._out.append(_constant_text(value))
+        self._out.append(constant_text(value))
 
     def write_constant(self, node: ast.Constant, scope: Scope) -> None:
-        self._out.append(_constant_text(node.value))
+        self._out.append(constant_text(node.value))
 
     def write_set(self, node: ast.Set, scope: Scope) -> None:
         if all(isinstance(item, ast.Constant) for item in node.elts):
-            texts = sorted(_constant_text(item.value) for item in node.elts)  # type: ignore[attr-defined]
+            texts = sorted(constant_text(item.value) for item in node.elts)  # type: ignore[attr-defined]
             self._out.append(f"Set[{len(texts)}")
             self._out.extend(texts)
             return
@@ -231,7 +232,7 @@ class _Writer:
         self._list(node.elts, scope)
 
     def write_joined(self, node: ast.JoinedStr, scope: Scope) -> None:
-        parts = _string_parts(node)
+        parts = string_parts(node)
         if all(isinstance(part, str) for part in parts):
             self._constant("".join(parts))  # type: ignore[arg-type] # all are texts
             return
@@ -242,13 +243,14 @@ class _Writer:
                 continue
             self._out.append(f"Value {part.conversion}")
             self.node(part.value, scope)
-            if isinstance(part.format_spec, ast.JoinedStr) and _string_parts(part.format_spec):
+            if isinstance(part.format_spec, ast.JoinedStr) and string_parts(part.format_spec):
                 self._out.append("spec")
                 self.node(part.format_spec, scope)
 
     # Names
 
     def write_name(self, node: ast.Name, scope: Scope) -> None:
+        self._note_fallback(node, scope, ())
         self._out.append(self._token(node.id, scope, ()))
 
     def write_attribute(self, node: ast.Attribute, scope: Scope) -> None:
@@ -260,6 +262,7 @@ class _Writer:
         names.reverse()
         self._out.append("Attribute." + ".".join(names))
         if isinstance(base, ast.Name):
+            self._note_fallback(base, scope, tuple(names))
             self._out.append(self._token(base.id, scope, tuple(names)))
         else:
             self.node(base, scope)
@@ -277,6 +280,11 @@ class _Writer:
         token = self._outside.setdefault(name, f"G{len(self._outside)}")
         # A function that assigns a global does so by name, whoever reads it.
         return f"{token} {name}" if owner == "global" or self._keep_names else token
+
+    def _note_fallback(self, node: ast.Name, scope: Scope, chain: tuple[str, ...]) -> None:
+        """A class body that reads a name before it binds it (`limit = limit`) reads the global."""
+        if scope.kind == "class" and node.id in scope.bound and isinstance(node.ctx, ast.Load):
+            self._uses[Use("global", node.id, chain)] = None
 
     def _note_import(self, name: str, owner: Scope, chain: tuple[str, ...]) -> None:
         for source in owner.imports[name]:
@@ -456,39 +464,6 @@ class _Writer:
 def _is_constant(statement: ast.stmt | None) -> TypeGuard[Any]:
     """Say whether a statement is a bare constant: a docstring, `...`."""
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
-
-
-def _string_parts(node: ast.JoinedStr) -> list[str | ast.FormattedValue]:
-    """What an f-string holds: neighbouring texts joined, empty ones (3.12 adds some) dropped."""
-    parts: list[str | ast.FormattedValue] = []
-    for value in node.values:
-        if isinstance(value, ast.FormattedValue):
-            parts.append(value)
-        elif isinstance(value, ast.JoinedStr):
-            parts.extend(_string_parts(value))
-        elif isinstance(value, ast.Constant) and value.value:
-            if parts and isinstance(parts[-1], str):
-                parts[-1] += str(value.value)
-            else:
-                parts.append(str(value.value))
-    return parts
-
-
-def _constant_text(value: object) -> str:
-    """A constant as text that no other constant has."""
-    if isinstance(value, str):
-        return f"s{len(value)}:{value}"
-    if isinstance(value, bytes):
-        return f"b{value.hex()}"
-    if isinstance(value, bool) or value is None or value is ...:
-        return repr(value)
-    if isinstance(value, int):
-        return f"i{value:x}"
-    if isinstance(value, float):
-        return f"f{value.hex()}"
-    if isinstance(value, complex):
-        return f"c{value.real.hex()},{value.imag.hex()}"
-    raise TypeError(f"a syntax tree holds a {type(value).__name__}; this is a bug in june")
 
 
 def _last_name(decorator: ast.expr) -> str:

@@ -12,14 +12,17 @@ import math
 import os
 import struct
 import types
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
+import msgspec
+
+from june.fingerprints._objects import is_a, local_qualname, own_dict, state_of, type_attribute
 from june.fingerprints._origins import is_user_class, is_user_function, library_name, public_module
 from june.fingerprints._pieces import Content, KeyFailure, Piece
 
-T = TypeVar("T")
+_encode_json = msgspec.json.Encoder().encode
 _HEAP_TYPE = 1 << 9  # set for every class that a `class` statement makes
 _MAX_DEPTH = 150
 _MISSING = object()
@@ -204,13 +207,32 @@ class Encoder:
 
     # Containers
 
+    def _write_json(self, value: object) -> bool:
+        """Write a large constant the fast way, if it is plain JSON and holds no path to make relative."""
+        if self._depth > 1:  # asked once, at the top: asking at every level would cost depth times size
+            return False
+        try:
+            if not is_plain(value):
+                return False
+            encoded = _encode_json(value)
+        except (UnicodeEncodeError, OverflowError, ValueError, RecursionError):
+            return False
+        if any(_encode_json(folder)[1:-1] in encoded for folder in self._folders):
+            return False
+        self.content.atom(b"j", encoded)
+        return True
+
     def write_list(self, value: list[object]) -> None:
+        if type(value) is list and self._write_json(value):
+            return
         self.items(b"l", list.__iter__(value))
 
     def write_tuple(self, value: tuple[object, ...]) -> None:
         self.items(b"t", tuple.__iter__(value))
 
     def write_dict(self, value: dict[object, object]) -> None:
+        if type(value) is dict and self._write_json(value):
+            return
         self.mapping(b"d", dict.items(value))
 
     def write_set(self, value: set[object]) -> None:
@@ -357,56 +379,6 @@ class Encoder:
 
 if TYPE_CHECKING:
     Writer: TypeAlias = Callable[[Encoder, Any], None]
-
-
-def is_a(value: object, kind: type[T]) -> TypeGuard[T]:
-    """Say whether *value* is of a type, without asking it: `isinstance` also believes its `__class__`."""
-    return issubclass(type(value), kind)
-
-
-def own_dict(value: object) -> dict[str, Any]:
-    """The `__dict__` of an object, past anything its class says about attributes."""
-    try:
-        held = object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return {}
-    return held if type(held) is dict else {}
-
-
-def state_of(value: object) -> Iterator[tuple[str, object]]:
-    """What an object holds by name: its slots and its `__dict__`, without what is only cached there."""
-    kind = type(value)
-    for cls in kind.__mro__:
-        for name, member in vars(cls).items():
-            if type(member) is types.MemberDescriptorType:
-                held = _slot(member, value)
-                if held is not _MISSING:
-                    yield name, held
-    for name, held in own_dict(value).items():
-        cached = type_attribute(kind, name)
-        if type(cached).__name__ != "cached_property":
-            yield str(name), held
-
-
-def _slot(member: types.MemberDescriptorType, value: object) -> object:
-    try:
-        return member.__get__(value)
-    except AttributeError:
-        return _MISSING
-
-
-def type_attribute(kind: type, name: str) -> Any:
-    """Look *name* up on a type, without asking its metaclass or any descriptor; `None` if it is not there."""
-    for cls in kind.__mro__:
-        found = vars(cls).get(name, _MISSING)
-        if found is not _MISSING:
-            return found
-    return None
-
-
-def local_qualname(cls: type | types.FunctionType) -> str:
-    """The qualified name without the functions around: a factory may be renamed."""
-    return cls.__qualname__.rpartition("<locals>.")[2]
 
 
 def _is_below(text: str, folder: str) -> bool:

@@ -16,6 +16,7 @@ import june.fingerprints._library  # noqa: F401 # fills the table of library typ
 from june._text import short_path
 from june.fingerprints._classes import class_form, class_label, write_class
 from june.fingerprints._functions import called, file_label, form_of, uses_of
+from june.fingerprints._objects import is_a
 from june.fingerprints._origins import (
     folders_of,
     is_user_class,
@@ -27,7 +28,7 @@ from june.fingerprints._origins import (
 from june.fingerprints._pieces import Content, KeyFailure, Piece
 from june.fingerprints._scopes import Import
 from june.fingerprints._trees import Use
-from june.fingerprints._values import Encoder, is_a
+from june.fingerprints._values import Encoder
 
 __all__ = ["CodeWalker"]
 # Where a module lies and what it is called does not matter; the rest of them is the import system's.
@@ -304,7 +305,7 @@ class CodeWalker:
 
         write_class(cls, content, encoder, write_function)
         if form.tree is None:
-            content.notes.append(f"{class_label(cls)} counts by what it holds: no source")
+            content.notes.append(f"{class_label(cls)} counts by what it holds: {form.why}")
             return
         for use in form.tree.uses:
             self._global(names, use, content, place, cls.__qualname__ + ".")

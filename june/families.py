@@ -1,0 +1,217 @@
+"""
+Families: how the ``each`` steps of a run get their instances, and what becomes of them together.
+
+A family that runs over the results of another is chained to it: both get their instances at the same
+moment, with the same labels, and each instance waits only for its counterpart. What else a family's
+parameters take from is its gate: no instance renders before it is open, and if something behind it was
+skipped or lost, so is the whole family, whatever its items are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Protocol, cast
+
+from june._signatures import MISSING
+from june.fanout import Labels, items_of
+from june.graphs import Binding
+from june.inputs import Inputs
+from june.queues import Queues
+from june.stepruns import FAILED, KNOWN, SKIPPED, AnyRun, Family, InstanceRun, StepRun
+from june.traces import SETTLED, Status, TraceNode
+
+
+class Host(Protocol):
+    """What families ask of the run that they are in."""
+
+    nodes: Sequence[AnyRun]
+    dependents: Sequence[Sequence[int]]
+    by_id: dict[str, AnyRun]
+    inputs: Inputs
+    queues: Queues
+
+    def tell(self, what: str, one: TraceNode) -> None: ...
+    def settled(self, one: AnyRun) -> None: ...
+    def is_overridden(self, one: StepRun) -> bool: ...
+    def skip(self, one: StepRun, why: str) -> None: ...
+    def block(self, one: StepRun, by: TraceNode) -> None: ...
+    def note_failure(self, one: TraceNode) -> None: ...
+    def ask(self, source: AnyRun, waiter: AnyRun) -> None: ...
+    def release_waiters(self, one: AnyRun) -> None: ...
+
+
+def blocked_by(one: TraceNode) -> str:
+    """Say why a step is blocked."""
+    return f"blocked by {one.id!r}, which {'failed' if one.status == 'failed' else 'was ' + one.status}"
+
+
+class Families:
+    """The ``each`` steps of one run."""
+
+    def __init__(self, host: Host) -> None:
+        self._host = host
+
+    # -- The beginning.
+
+    def close_gates(self, family: Family) -> None:
+        """Note what holds all instances of a family back, before any family has instances."""
+        item = cast(Binding, family.node.item)
+        gated_by = {index for one in family.node.bindings if one is not item for index in one.steps()}
+        if type(item.source) is int and isinstance(self._host.nodes[item.source], StepRun):
+            # Its items are only known once it is over, so as a gate it would be open.
+            gated_by.discard(item.source)
+        family.gated_by = frozenset(gated_by)
+        family.gate = len(gated_by)
+
+    def begin(self, family: Family, given: Mapping[str, Any]) -> None:
+        """Make the instances of a family that runs over something that the run was given."""
+        source = cast(Binding, family.node.item).source
+        if type(source) is str:
+            self._expand(family, given[source])
+
+    # -- What happens to sources.
+
+    def source_settled(self, family: Family, source: AnyRun) -> None:
+        """A step that a family takes from has an outcome."""
+        if family.status in SETTLED:
+            return
+        if source.order >> 40 in family.gated_by:
+            family.gate -= 1
+            if not family.gate:
+                self._open(family)
+        elif isinstance(source, StepRun):
+            self.items_came(family, source)
+
+    def items_came(self, family: Family, source: StepRun) -> None:
+        """The step whose items a family runs over has an outcome, or a value."""
+        if family.status in SETTLED or family.members is not None:
+            return
+        if source.outcome == SKIPPED:
+            self.end(family, "skipped", source)
+        elif source.outcome == FAILED or source.status in ("failed", "aborted", "blocked"):
+            self.end(family, "blocked", source)
+        elif source.has_value:
+            self._expand(family, source.get())
+        else:
+            self._host.ask(source, family)
+
+    def _open(self, family: Family) -> None:
+        lost: AnyRun | None = None
+        for binding in family.node.bindings:
+            if binding is family.node.item:
+                continue
+            for index in binding.steps():
+                source = self._host.nodes[index]
+                if source.outcome == SKIPPED and binding.default is MISSING:
+                    self.end(family, "skipped", source)
+                    return
+                if source.outcome == FAILED:
+                    lost = lost or source
+        if lost is not None:
+            self.end(family, "blocked", lost)
+            return
+        for one in family.members or ():
+            self._one_less(one)
+        if family.members is not None and not family.members:
+            self._settle(family)
+
+    def _one_less(self, one: InstanceRun) -> None:
+        one.remaining -= 1
+        if not one.remaining and one.status == "queued":
+            self._host.queues.add_ready(one)
+
+    # -- Making instances.
+
+    def _expand(self, family: Family, source: Any) -> None:
+        """Make the instances of a family from the items it runs over."""
+        inputs = self._host.inputs
+        try:
+            keys, items = items_of(source)
+            contributions = [inputs.contribution(item) for item in items]
+            labels = Labels(family.id, family.node.declaration.label).of(keys, items, contributions)
+        except Exception as error:
+            family.error = error
+            error.add_note(f"in step {family.id!r} ({family.node.declaration.place}), finding its items")
+            self._host.note_failure(family)
+            self.end(family, "failed", family)
+            return
+        self._make(family, labels, list(zip(items, contributions, strict=True)))
+
+    def _make(self, family: Family, labels: Sequence[str], of: Sequence[Any]) -> None:
+        """Make the instances of a family, and of those chained to it."""
+        host = self._host
+        making: list[tuple[Family, Sequence[Any]]] = [(family, of)]
+        while making:
+            family, of = making.pop()
+            if family.status in SETTLED:
+                continue
+            waiting = (1 if family.gate else 0) + (1 if of and isinstance(of[0], StepRun) else 0)
+            family.members = [
+                InstanceRun(family, number, label, item)
+                for number, (label, item) in enumerate(zip(labels, of, strict=True))
+            ]
+            family.unsettled = len(family.members)
+            family.status = "running"
+            for one in family.members:
+                host.by_id[one.id] = one
+                one.consumers = family.consumers
+                one.remaining = waiting
+                if not host.is_overridden(one) and not waiting:
+                    host.queues.add_ready(one)
+            making += [(chained, family.members) for chained in self._chained(family)]
+            if not family.members and not family.gate:
+                self._settle(family)
+
+    def _chained(self, family: Family) -> Iterator[Family]:
+        """The families that run over the results of *family*, item by item."""
+        index = family.order >> 40
+        for behind in self._host.dependents[index]:
+            dependent = self._host.nodes[behind]
+            if isinstance(dependent, Family) and cast(Binding, dependent.node.item).source == index:
+                yield dependent
+
+    # -- The end.
+
+    def instance_settled(self, one: InstanceRun) -> None:
+        """An instance has an outcome."""
+        family = one.family
+        for chained in self._chained(family):
+            if chained.members is not None:
+                self._one_less(chained.members[one.number])
+        family.unsettled -= 1
+        if not family.unsettled:
+            self._settle(family)
+
+    def _settle(self, family: Family) -> None:
+        if family.status in SETTLED:
+            return
+        failed = any(one.outcome == FAILED for one in family.members or ())
+        family.outcome = FAILED if failed else KNOWN
+        family.status = "failed" if failed else "done"
+        self._host.settled(family)
+        self._host.release_waiters(family)
+
+    def end(self, family: Family, status: Status, source: TraceNode) -> None:
+        """A family ends without running, and so do those chained to it."""
+        host = self._host
+        ended: list[tuple[Family, TraceNode, Status]] = [(family, source, status)]
+        while ended:
+            family, source, status = ended.pop()
+            if family.status in SETTLED:
+                continue
+            family.status = status
+            family.outcome = SKIPPED if status == "skipped" else FAILED
+            if family is not source:
+                family.why = f"{source.id!r} was skipped" if status == "skipped" else blocked_by(source)
+            host.tell("status", family)
+            for one in family.members or ():
+                if one.status != "queued":
+                    continue
+                if status == "skipped":
+                    host.skip(one, cast(str, family.why))
+                else:
+                    host.block(one, source)
+            host.settled(family)
+            host.release_waiters(family)
+            after = "skipped" if status == "skipped" else "blocked"
+            ended += [(chained, family, cast(Status, after)) for chained in self._chained(family)]

@@ -1,0 +1,109 @@
+"""
+Queues: which step is next, and who holds a slot or a limit.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from heapq import heappop, heappush
+
+from june.stepruns import StepRun
+
+
+class Queues:
+    """
+    The steps that can render, and those that have rendered and lack nothing but a slot, in graph order.
+    """
+
+    def __init__(self, concurrency: int, limits: Mapping[str, int]) -> None:
+        """
+        Args:
+            concurrency: How many steps may hold a slot at once.
+
+            limits: How many steps that name each limit may run at once.
+        """
+        self.free = concurrency
+        self._limits = dict(limits)
+        self._limited: dict[str, list[tuple[int, StepRun]]] = {name: [] for name in limits}
+        # Steps that could render from the start are in graph order as they are; only those that come later
+        # need a heap.
+        self._first: deque[StepRun] = deque()
+        self._ready: list[tuple[int, StepRun]] = []
+        self._startable: list[tuple[int, StepRun]] = []
+
+    def add_first(self, one: StepRun) -> None:
+        """Add a step that can render from the start; they come in graph order."""
+        self._first.append(one)
+
+    def add_ready(self, one: StepRun) -> None:
+        """Add a step that can render now."""
+        heappush(self._ready, (one.order, one))
+
+    def add_startable(self, one: StepRun) -> None:
+        """Add a step that must run and has all it takes."""
+        heappush(self._startable, (one.order, one))
+
+    def pop(self) -> StepRun | None:
+        """
+        Take the first step in graph order that something can be done for now.
+
+        Returns:
+            A step that has rendered and holds a slot from now on, or one that is to render; or None.
+        """
+        first, ready, startable = self._first, self._ready, self._startable
+        while True:
+            from_ready = bool(ready) and not (first and first[0].order < ready[0][0])
+            one = ready[0][1] if from_ready else first[0] if first else None
+            if startable and self.free and (one is None or startable[0][0] < one.order):
+                one = heappop(startable)[1]
+                if self._take(one):
+                    return one
+                continue
+            if from_ready:
+                heappop(ready)
+            elif one is not None:
+                first.popleft()
+            return one
+
+    def start(self, one: StepRun) -> bool:
+        """
+        Give a slot to a step that has just rendered, if it is its turn; else line it up.
+
+        Returns:
+            Whether it holds a slot now.
+        """
+        if not self.free or (self._startable and self._startable[0][0] < one.order):
+            heappush(self._startable, (one.order, one))
+            return False
+        return self._take(one)
+
+    def _take(self, one: StepRun) -> bool:
+        """Take a slot, and one of the step's limit; where the limit has none, line the step up there."""
+        limit = one.node.declaration.limit
+        if limit is not None:
+            if not self._limits[limit]:
+                heappush(self._limited[limit], (one.order, one))
+                return False
+            self._limits[limit] -= 1
+        self.free -= 1
+        return True
+
+    def release(self, one: StepRun) -> None:
+        """Give back the slot, and the limit, that *one* held."""
+        self.free += 1
+        limit = one.node.declaration.limit
+        if limit is not None:
+            self._limits[limit] += 1
+            if self._limited[limit]:
+                heappush(self._startable, heappop(self._limited[limit]))
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `pop` would find something."""
+        return bool(self._first or self._ready or (self._startable and self.free))
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is left, for which there is a slot or not."""
+        return not (self._first or self._ready or self._startable or any(self._limited.values()))
