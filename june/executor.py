@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Mapping
 from contextvars import Context
 from functools import partial
 from time import perf_counter
@@ -34,7 +34,7 @@ from june.traces import TraceNode
 _BREATH_SECONDS = 0.01
 """How long a worker goes on with steps that never wait before it lets others have a turn."""
 
-Watcher = Callable[[str, TraceNode], None]
+Watcher = Callable[[str, TraceNode, str | None], None]
 
 
 class _Attempt:
@@ -108,7 +108,7 @@ class Executor:
 
             context: The context variables that each step is to see.
 
-            watcher: Called on the loop with what changed and its node, or None.
+            watcher: Called on the loop with what changed, its node, and the text of a note; or None.
 
             deadline: Seconds for the whole run, or None.
         """
@@ -121,7 +121,8 @@ class Executor:
         self._token: trio.lowlevel.TrioToken | None = None
         self._thread = 0
         self._idle = trio.lowlevel.ParkingLot()
-        self._waits: set[trio.CancelScope] = set()
+        # Steps between two attempts: what the last one raised, and the scope of the wait while it lasts.
+        self._between: dict[StepRun, tuple[Exception, trio.CancelScope | None]] = {}
         self._attempts: set[_Attempt] = set()
         self._cancel_asked = False
 
@@ -218,23 +219,28 @@ class Executor:
             return
         if self.run.options.on_error == "cancel" and self.run.failures and self.cause is None:
             self._cut("failure")
-        for scope in self._waits:
-            scope.cancel()
+        # A step that waits for another attempt, or for a slot for it, gets none.
+        for one, (error, scope) in list(self._between.items()):
+            if scope is not None:
+                scope.cancel()
+            elif self.cause is None:
+                del self._between[one]
+                self.run.fail(one, error)
 
-    def _changed(self, what: str, one: TraceNode) -> None:
+    def _changed(self, what: str, one: TraceNode, text: str | None) -> None:
         """Tell the watcher; where that raises, the run has failed."""
         assert self._token is not None  # set before the first change
         assert self._watcher is not None  # or nobody would have called
         if threading.get_ident() != self._thread:
             try:
-                self._token.run_sync_soon(self._changed, what, one)
+                self._token.run_sync_soon(self._changed, what, one, text)
             except trio.RunFinishedError:
                 pass
             return
         if self.error is not None:
             return
         try:
-            _let_interrupts_in(self._watcher, what, one)
+            _let_interrupts_in(self._watcher, what, one, text)
         except KeyboardInterrupt:
             self._cut("interrupt")
         except BaseException as error:
@@ -291,6 +297,12 @@ class Executor:
                 await trio.lowlevel.checkpoint()
                 breath = perf_counter() + _BREATH_SECONDS
 
+    def _begin(self, one: StepRun) -> Mapping[str, Any]:
+        """Note that an attempt begins; give its arguments."""
+        if one.attempts:
+            self._between.pop(one, None)
+        return self.run.begin_attempt(one)
+
     def _begin_here(self, one: StepRun, worker: _Worker) -> tuple[Context, Any, Any] | None:
         """
         Begin an attempt at an async step.
@@ -298,7 +310,7 @@ class Executor:
         Returns:
             None if that was all of it; or its context, its coroutine, and what that asks of trio.
         """
-        arguments = self.run.begin_attempt(one)
+        arguments = self._begin(one)
         context = self._context.copy()
         try:
             state, value = context.run(_trampoline.begin, one, one.node.declaration.function, arguments)
@@ -322,7 +334,7 @@ class Executor:
 
     async def _run_timed(self, one: StepRun, worker: _Worker, timeout: float) -> None:
         """Run an attempt at an async step that has a timeout."""
-        arguments = self.run.begin_attempt(one)
+        arguments = self._begin(one)
         context = self._context.copy()
         error: BaseException | None = None
         value: Any = None
@@ -368,7 +380,7 @@ class Executor:
 
     def _run_elsewhere(self, one: StepRun, runs_on: str) -> None:
         """Run a plain function on the spot or in a thread, or a coroutine on asyncio."""
-        arguments = self.run.begin_attempt(one)
+        arguments = self._begin(one)
         context = self._context.copy()
         function = one.node.declaration.function
         if runs_on == "inline":
@@ -466,21 +478,20 @@ class Executor:
 
     async def _wait_and_try_again(self, one: StepRun, error: Exception, delay: float) -> None:
         with trio.CancelScope() as scope:
-            self._waits.add(scope)
-            try:
-                await trio.sleep(delay)
-            finally:
-                self._waits.discard(scope)
-        if self.run.stopping:
-            self.run.fail(one, error)
-        else:
+            self._between[one] = error, scope
+            if self.run.stopping:
+                scope.cancel()
+            await trio.sleep(delay)
+        self._between[one] = error, None
+        if not self.run.stopping:
             self.run.queues.add_startable(one)
+        self._check_failures()
         self._wake()
 
 
 @trio.lowlevel.disable_ki_protection
-def _let_interrupts_in(watcher: Watcher, what: str, one: TraceNode) -> None:
-    watcher(what, one)
+def _let_interrupts_in(watcher: Watcher, what: str, one: TraceNode, text: str | None) -> None:
+    watcher(what, one, text)
 
 
 def _without(error: BaseException, kind: type[BaseException]) -> BaseException | None:

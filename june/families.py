@@ -30,7 +30,7 @@ class Host(Protocol):
     inputs: Inputs
     queues: Queues
 
-    def tell(self, what: str, one: TraceNode) -> None: ...
+    def tell(self, what: str, one: TraceNode, text: str | None = None) -> None: ...
     def settled(self, one: AnyRun) -> None: ...
     def is_overridden(self, one: StepRun) -> bool: ...
     def skip(self, one: StepRun, why: str) -> None: ...
@@ -112,8 +112,7 @@ class Families:
             return
         for one in family.members or ():
             self._one_less(one)
-        if family.members is not None and not family.members:
-            self._settle(family)
+        self._settle_if_empty(family)
 
     def _one_less(self, one: InstanceRun) -> None:
         one.remaining -= 1
@@ -159,8 +158,7 @@ class Families:
                 if not host.is_overridden(one) and not waiting:
                     host.queues.add_ready(one)
             making += [(chained, family.members) for chained in self._chained(family)]
-            if not family.members and not family.gate:
-                self._settle(family)
+            self._settle_if_empty(family)
 
     def _chained(self, family: Family) -> Iterator[Family]:
         """The families that run over the results of *family*, item by item."""
@@ -182,14 +180,28 @@ class Families:
         if not family.unsettled:
             self._settle(family)
 
-    def _settle(self, family: Family) -> None:
-        if family.status in SETTLED:
+    def _settle_if_empty(self, family: Family) -> None:
+        """Settle a family that has no instances, once it is known that nothing skips or blocks it whole."""
+        if family.members is None or family.members or family.gate:
             return
-        failed = any(one.outcome == FAILED for one in family.members or ())
-        family.outcome = FAILED if failed else KNOWN
-        family.status = "failed" if failed else "done"
-        self._host.settled(family)
-        self._host.release_waiters(family)
+        source = cast(Binding, family.node.item).source
+        over = self._host.nodes[source] if type(source) is int else None
+        if not isinstance(over, Family) or over.status in SETTLED:
+            self._settle(family)
+
+    def _settle(self, family: Family) -> None:
+        settling = [family]
+        while settling:
+            family = settling.pop()
+            if family.status in SETTLED:
+                continue
+            failed = any(one.outcome == FAILED for one in family.members or ())
+            family.outcome = FAILED if failed else KNOWN
+            family.status = "failed" if failed else "done"
+            self._host.settled(family)
+            self._host.release_waiters(family)
+            if not family.members:
+                settling += [one for one in self._chained(family) if one.members is not None and not one.gate]
 
     def end(self, family: Family, status: Status, source: TraceNode) -> None:
         """A family ends without running, and so do those chained to it."""

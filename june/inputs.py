@@ -11,7 +11,7 @@ from june._signatures import MISSING
 from june.fingerprints import Fingerprinter, KeyFailure
 from june.graphs import EXTERNAL, ITEM, LIST, STEP, VALUE, Binding
 from june.keys import VARY_TAG, Recipe, list_contribution
-from june.stepruns import KNOWN, SKIPPED, AnyRun, Family, InstanceRun, StepRun
+from june.stepruns import KNOWN, PENDING, SKIPPED, AnyRun, Family, InstanceRun, StepRun
 from june.traces import NOTHING
 
 NO_ARGUMENTS: Mapping[str, Any] = {}
@@ -123,7 +123,7 @@ class Inputs:
             names: Only the values of these parameters are asked for; None asks for all that the step needs.
 
         Returns:
-            Each step once; an ``each`` step stands for itself only while its items are not known.
+            Each step once; an ``each`` step stands for itself only while it is not settled.
         """
         found: dict[AnyRun, None] = {}
         sources = list(self.taken(one, names))
@@ -132,7 +132,7 @@ class Inputs:
         for source in sources:
             if source.outcome == SKIPPED:
                 continue
-            if isinstance(source, Family) and source.members is None:
+            if isinstance(source, Family) and source.outcome == PENDING:
                 found[source] = None
                 continue
             for instance in source.instances():

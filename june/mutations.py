@@ -3,7 +3,9 @@ Mutations: steps that change what they were given.
 
 A step's result is saved as it was when it was finished, and a resumed run gives that to its consumers. In an
 uninterrupted run they share one object, and what one of them does to it the others would see; so where
-that could show, it is looked for after each attempt, and undone.
+that could show, it is looked for after each attempt, and undone. Steps that ran beside the one that made
+the change may have seen half of it: what they gave counts by nothing that could be recomputed, and is not
+saved.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
+from june._text import listed
 from june.codec import Inexact
 from june.fingerprints import Fingerprinter, KeyFailure
 from june.graphs import EXTERNAL, Graph
@@ -22,6 +25,9 @@ from june.traces import NOTHING
 
 _IMMUTABLE = frozenset({type(None), bool, int, float, complex, str, bytes, range, type(...)})
 
+_Source = StepRun | str
+"""A step whose result is taken, or the name of an input."""
+
 
 class Mutations:
     """Looks for changed arguments in one run."""
@@ -29,10 +35,12 @@ class Mutations:
     def __init__(self, graph: Graph, inputs: Inputs) -> None:
         self._inputs = inputs
         self._copies: dict[str, Any] = {}
-        self._shared = self._shared_inputs(graph)
+        self._copy_shared_inputs(graph)
+        # What each attempt that is under way was given that others may see and that can change.
+        self._given: dict[StepRun, list[tuple[_Source, Any]]] = {}
 
-    def _shared_inputs(self, graph: Graph) -> frozenset[str]:
-        """Name the inputs that more than one attempt may see, and keep a copy of each."""
+    def _copy_shared_inputs(self, graph: Graph) -> None:
+        """Copy the inputs that more than one attempt may see and that can change."""
         counts: dict[str, int] = {}
         for node, binding in graph.externals:
             several = node.declaration.retry is not None or node.item is not None
@@ -44,65 +52,95 @@ class Mutations:
                     self._copies[name] = copy.deepcopy(value)
                 except Exception:  # what cannot be copied is shared, as it would be without June
                     continue
-        return frozenset(self._copies)
 
-    def check(self, one: StepRun) -> Iterator[str]:
-        """
-        Look at what an attempt at a step was given.
-
-        A result that only this step takes is let go: who asks for it later gets what was saved.
-
-        Returns:
-            A warning for each argument that changed and that others get as it was.
-        """
-        if type(one) is StepRun:
+    def begin(self, one: StepRun) -> None:
+        """Note what an attempt at a step is given."""
+        if type(one) is StepRun and not self._copies:
             nodes = self._inputs.nodes
             for index in one.node.sources:
                 if type(nodes[index].value) not in _IMMUTABLE:
                     break
             else:
-                if not self._shared:
-                    return
-        for source in list(self._inputs.taken(one)):
+                return
+        given = list(self._shared(one))
+        if given:
+            self._given[one] = given
+
+    def _shared(self, one: StepRun) -> Iterator[tuple[_Source, Any]]:
+        for source in self._inputs.taken(one):
             for instance in source.instances():
-                if self._changed(instance):
-                    yield (
-                        f"step {name_of(one)} changed its argument, the result of step {name_of(instance)}. "
-                        "Steps that take it later get the saved value; return a changed copy instead"
-                    )
-        if self._shared:
-            yield from self._changed_inputs(one)
+                if instance.entry is not None and type(instance.value) not in _IMMUTABLE:
+                    yield instance, instance.value
+        if self._copies:
+            for binding in one.node.bindings:
+                if binding.how == EXTERNAL and binding.source in self._copies:
+                    yield binding.source, self._inputs.input(binding.source)
 
-    @staticmethod
-    def _changed(source: StepRun) -> bool:
-        """Tell whether a result is no longer as it was saved; let it go then, or if nobody else takes it."""
-        entry = source.entry
-        if entry is None or source.value is NOTHING or type(source.value) in _IMMUTABLE:
-            return False
-        if source.consumers > 1:
-            try:
-                now = digest(source.node.codec.encode(source.value))
-            except Inexact:
-                now = b""
-            if source.contribute() == source.recipe.result_contribution(now):
-                return False
-            source.value = NOTHING
-            return True
-        source.value = NOTHING
-        return False
+    def check(self, one: StepRun) -> tuple[list[str], Inexact | None]:
+        """
+        Look at what an attempt at a step was given, after it.
 
-    def _changed_inputs(self, one: StepRun) -> Iterator[str]:
-        for binding in one.node.bindings:
-            if binding.how != EXTERNAL or binding.source not in self._shared:
-                continue
-            name = binding.source
-            try:
-                now = Fingerprinter().value(self._inputs.input(name)).digest
-            except KeyFailure:
-                now = b""
-            if now != self._inputs.input_contribution(name):
-                self._inputs.replace_input(name, copy.deepcopy(self._copies[name]))
-                yield (
-                    f"step {name_of(one)} changed its argument, the input {name!r}. "
-                    "Steps that take it later get it as it was; change a copy instead"
+        A result that only this step takes is let go: who asks for it later gets what was saved.
+
+        Returns:
+            A warning for each argument that changed, and why what the attempt gave cannot be trusted, or None.
+        """
+        if not self._given:
+            return _NOTHING_FOUND
+        warnings: list[str] = []
+        tainted: Inexact | None = None
+        for source, value in self._given.pop(one, ()):
+            name = (
+                f"the input {source!r}"
+                if isinstance(source, str)
+                else f"the result of step {name_of(source)}"
+            )
+            if value is not self._current(source):
+                tainted = _seen_changing(name)
+            elif isinstance(source, StepRun) and source.consumers <= 1:
+                source.value = NOTHING
+            elif self._changed(source, value):
+                beside = self._beside(value)
+                tainted = _seen_changing(name) if beside else tainted
+                self._undo(source)
+                others = f" (or one that ran beside it: {listed(beside)})" if beside else ""
+                warnings.append(
+                    f"step {name_of(one)}{others} changed its argument, {name}. Steps that take it later get it "
+                    "as it was; change a copy instead"
                 )
+        return warnings, tainted
+
+    def _beside(self, value: Any) -> list[str]:
+        """Name the steps under way that were given the same object."""
+        return [
+            name_of(one) for one, given in self._given.items() if any(other is value for _, other in given)
+        ]
+
+    def _current(self, source: _Source) -> Any:
+        return self._inputs.input(source) if isinstance(source, str) else source.value
+
+    def _changed(self, source: _Source, value: Any) -> bool:
+        """Tell whether a value is no longer what it was when it was hashed or saved."""
+        try:
+            if isinstance(source, str):
+                return Fingerprinter().value(value).digest != self._inputs.input_contribution(source)
+            now = digest(source.node.codec.encode(value))
+        except (Inexact, KeyFailure):
+            return True
+        return source.contribute() != source.recipe.result_contribution(now)
+
+    def _undo(self, source: _Source) -> None:
+        if isinstance(source, str):
+            self._inputs.replace_input(source, copy.deepcopy(self._copies[source]))
+        else:
+            source.value = NOTHING
+
+
+_NOTHING_FOUND: tuple[list[str], None] = ([], None)
+
+
+def _seen_changing(name: str) -> Inexact:
+    return Inexact(
+        f"was made while another step changed {name}, which both take",
+        "Let no step change its arguments; change a copy instead.",
+    )

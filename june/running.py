@@ -146,8 +146,8 @@ class Handle(_Record):
     ) -> None:
         super().__init__(run)
 
-        def watch(what: str, node: TraceNode) -> None:
-            on_update(Update(cast(Any, what), node, self))  # type: ignore[misc]  # only used where not None
+        def watch(what: str, node: TraceNode, text: str | None) -> None:
+            on_update(Update(cast(Any, what), node, self, text))  # type: ignore[misc]  # only used where not None
 
         self._deadline = deadline
         self._executor = Executor(run, copy_context(), None if on_update is None else watch, deadline)

@@ -12,7 +12,7 @@ that is reused never makes an unsaved input run, and a step that must run asks f
 
 from __future__ import annotations
 
-import warnings
+import warnings as python_warnings
 from collections import deque
 from collections.abc import Callable, Container, Mapping, Sequence
 from time import perf_counter, time
@@ -56,7 +56,7 @@ class Run:
         active: Steps that have begun and not ended, waits between two attempts included.
         stopping: Whether nothing new may be rendered or started.
         cancelled: Whether everything that runs is being cancelled.
-        on_change: Called with what changed and its node, or None.
+        on_change: Called with what changed, its node, and the text of a note; or None.
     """
 
     def __init__(self, graph: Graph, options: Options) -> None:
@@ -74,12 +74,14 @@ class Run:
         self.active = 0
         self.stopping = False
         self.cancelled = False
-        self.on_change: Callable[[str, TraceNode], None] | None = None
+        self.on_change: Callable[[str, TraceNode, str | None], None] | None = None
         self.queues = Queues(options.concurrency, options.limits)
         self._reuse = Reuse(self.base, self.ledger, options.refresh)
         self._settling: deque[AnyRun] = deque()
         # Whether anything was skipped or lost yet; before, a step that can render has all its inputs.
         self._some_lost = False
+        # Why the result that is about to be taken cannot be trusted, or None.
+        self._tainted: Inexact | None = None
         self._targets = frozenset(graph.targets)
         session = Fingerprinter()
         contributions = options.input_contributions(session)
@@ -224,17 +226,23 @@ class Run:
             one._wall = time()
         one.status = "running"
         if self.on_change is not None:
-            self.on_change("status", one)
-        return self.inputs.arguments(one)
+            self.on_change("status", one, None)
+        arguments = self.inputs.arguments(one)
+        if arguments:
+            self._mutations.begin(one)
+        return arguments
 
     def check_arguments(self, one: StepRun) -> None:
         """
         Notice where an attempt at a step changed what it was given, and keep the change from others.
 
+        What the attempt gives is taken by `finish` or `fail` right after.
+
         Raises:
             ResultWarning: Where warnings are errors.
         """
-        for text in self._mutations.check(one):
+        warnings, self._tainted = self._mutations.check(one)
+        for text in warnings:
             one.add_note(text)
             self._warn(one, text)
 
@@ -249,8 +257,11 @@ class Run:
             one.contribution = self._exact_contribution(one, value)
         elif one.node.declaration.save:
             try:
+                if self._tainted is not None:
+                    raise self._tainted
                 data = one.node.codec.encode(value)
             except Inexact as inexact:
+                self._tainted = None
                 problem = self._unsaved(one, key, inexact)
                 if problem is not None:
                     self.fail(one, problem)
@@ -309,12 +320,12 @@ class Run:
     @staticmethod
     def _warn(one: StepRun, text: str) -> None:
         place = one.node.declaration.place
-        warnings.warn_explicit(text, ResultWarning, place.path, place.line)
+        python_warnings.warn_explicit(text, ResultWarning, place.path, place.line)
 
     def _deliver(self, one: StepRun) -> None:
         """Tell watchers, and those that wait for the value, that *one* is done."""
         if self.on_change is not None:
-            self.on_change("status", one)
+            self.on_change("status", one, None)
         if one.waiters is not None:
             self.release_waiters(one)
         if one.outcome == PENDING:
@@ -356,6 +367,7 @@ class Run:
         """
         one._finished = perf_counter()
         self.active -= 1
+        self._tainted = None
         one.value = NOTHING
         one.error = error
         one.status = status
@@ -363,7 +375,7 @@ class Run:
             error.add_note(f"in step {name_of(one)}")
             self.note_failure(one)
         if self.on_change is not None:
-            self.on_change("status", one)
+            self.on_change("status", one, None)
         self._lose(one)
         self._settle()
 
@@ -395,7 +407,7 @@ class Run:
         one.missing = 0
         one.why = blocked_by(by)
         if self.on_change is not None:
-            self.on_change("status", one)
+            self.on_change("status", one, None)
 
     def block(self, one: StepRun, by: TraceNode) -> None:
         """End a step that has not run because of one that was lost."""
@@ -410,7 +422,7 @@ class Run:
         one.outcome = SKIPPED
         self._some_lost = True
         if self.on_change is not None:
-            self.on_change("status", one)
+            self.on_change("status", one, None)
         self._settling.append(one)
         if one.waiters is not None:
             self.release_waiters(one)
@@ -611,7 +623,7 @@ class Run:
                 self._close_lost(node)
 
     def _close(self, one: StepRun) -> None:
-        if one.status in ("running", "waiting"):
+        if one.status in ("running", "waiting") or (one.status == "queued" and one.attempts):
             one.status = "aborted"
             one._finished = perf_counter()
         elif one.status != "queued":
@@ -656,15 +668,15 @@ class Run:
         """Every result by id: an ``each`` step's as a list, and each of its instances'."""
         found: dict[str, Any] = {}
         for one in self.nodes:
-            if one.status != "done":
-                continue
             if isinstance(one, StepRun):
+                if one.status == "done":
+                    found[one.id] = one.get()
+                continue
+            if one.status == "done" and one.has_value:
                 found[one.id] = one.get()
-            elif one.has_value:
-                found[one.id] = one.get()
-                for member in one.members or ():
-                    if member.status == "done":
-                        found[member.id] = member.get()
+            for member in one.members or ():
+                if member.status == "done":
+                    found[member.id] = member.get()
         return found
 
     def target_result(self) -> Any:
@@ -675,10 +687,10 @@ class Run:
             found.append(None if one.outcome == SKIPPED or not one.has_value else one.get())
         return found[0] if self.graph.single else tuple(found)
 
-    def tell(self, what: str, one: TraceNode) -> None:
+    def tell(self, what: str, one: TraceNode, text: str | None = None) -> None:
         """Tell whoever watches that something changed."""
         if self.on_change is not None:
-            self.on_change(what, one)
+            self.on_change(what, one, text)
 
 
 _NONE: list[int] = []

@@ -28,7 +28,7 @@ class Owner(Protocol):
     base: Snapshot | None
     cancelled: bool
 
-    def tell(self, what: str, one: TraceNode) -> None:
+    def tell(self, what: str, one: TraceNode, text: str | None = None) -> None:
         """Tell whoever watches that something changed."""
 
 
@@ -115,7 +115,11 @@ class StepRun(TraceNode):
         if self._notes is None:
             self._notes = []
         self._notes.append(text)
-        self.run.tell("note", self)
+        self.run.tell("note", self, text)
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        return self.recipe.notes
 
     # -- What other steps take.
 

@@ -119,6 +119,14 @@ class TraceNode:
         return tuple(self._notes or ())
 
     @property
+    def caveats(self) -> tuple[str, ...]:
+        """
+        What a reader should know of the step's cache key: objects that June cannot see into and that count by
+        their type only, and code that counts as bytecode, because its source is not there or not what runs.
+        """
+        return ()
+
+    @property
     def children(self) -> Sequence[TraceNode]:
         """What happened inside: the instances of an ``each`` step, nested steps."""
         return ()
@@ -255,8 +263,10 @@ class Update:
         kind: ``status``, ``progress`` or ``note``: what changed.
         node: The node that changed, as it is now.
         handle: The run's handle; its ``snapshot()`` may be called.
+        text: What was noted, where *kind* is ``note``; else None.
     """
 
     kind: Literal["status", "progress", "note"]
     node: TraceNode
     handle: Any
+    text: str | None = None

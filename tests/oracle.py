@@ -179,19 +179,19 @@ class Plan:
     steps: tuple[StepPlan, ...]
     targets: tuple[str, ...]
 
-    def step(self, id: str) -> StepPlan:
+    def step(self, unit_id: str) -> StepPlan:
         """Find a step."""
-        return next(step for step in self.steps if step.id == id)
+        return next(step for step in self.steps if step.id == unit_id)
 
     def order(self) -> list[str]:
         """Give the ids of what the targets need in graph order: depth first, what is needed before."""
         found: list[str] = []
 
-        def visit(id: str) -> None:
-            if id not in found:
-                for needed in self.step(id).needed():
+        def visit(unit_id: str) -> None:
+            if unit_id not in found:
+                for needed in self.step(unit_id).needed():
                     visit(needed)
-                found.append(id)
+                found.append(unit_id)
 
         for target in self.targets:
             visit(target)
@@ -201,17 +201,13 @@ class Plan:
         """Give the names of the inputs that its steps ask for."""
         return {
             source.of
-            for id in self.order()
-            for _, source in self.step(id).sources
+            for unit_id in self.order()
+            for _, source in self.step(unit_id).sources
             if source.how in ("input", "input item")
         }
 
 
 # -- Runs.
-
-import os  # noqa
-
-AS_A_WHOLE = "whole" in os.environ.get("READ", "whole")
 
 
 @dataclass(frozen=True)
@@ -286,26 +282,26 @@ class Round:
     refresh: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
-        self.order = [id for id in self.plan.order() if id in self._wanted()]
+        self.order = [unit_id for unit_id in self.plan.order() if unit_id in self._wanted()]
         self._looks: dict[Unit, Look] = {}
         self._outcomes: dict[Unit, Outcome] = {}
         self._instances: dict[str, Look | list[str]] = {}
         self._items: dict[Unit, tuple[Any, object]] = {}
-        for id in self.order:
-            for unit in self.units(id):
+        for unit_id in self.order:
+            for unit in self.units(unit_id):
                 self.look(unit)
-                if self.lasting(unit) or id in self.plan.targets:
+                if self.lasting(unit) or unit_id in self.plan.targets:
                     self.value(unit)
 
     def _wanted(self) -> set[str]:
         """Give the ids of what is needed where overridden steps need nothing."""
         found: set[str] = set()
 
-        def visit(id: str) -> None:
-            if id not in found:
-                found.add(id)
-                if id not in self.overrides:
-                    for needed in self.plan.step(id).needed():
+        def visit(unit_id: str) -> None:
+            if unit_id not in found:
+                found.add(unit_id)
+                if unit_id not in self.overrides:
+                    for needed in self.plan.step(unit_id).needed():
                         visit(needed)
 
         for target in self.plan.targets:
@@ -314,21 +310,21 @@ class Round:
 
     # -- What there is.
 
-    def units(self, id: str) -> list[Unit]:
+    def units(self, unit_id: str) -> list[Unit]:
         """Give the units of a step: itself, or its instances where they can be known."""
-        if self.plan.step(id).item() is None or id in self.overrides:
-            return [(id, None)]
-        labels = self.instances(id)
-        return [] if isinstance(labels, Look) else [(id, label) for label in labels]
+        if self.plan.step(unit_id).item() is None or unit_id in self.overrides:
+            return [(unit_id, None)]
+        labels = self.instances(unit_id)
+        return [] if isinstance(labels, Look) else [(unit_id, label) for label in labels]
 
-    def instances(self, id: str) -> Look | list[str]:
+    def instances(self, unit_id: str) -> Look | list[str]:
         """Give the labels of an ``each`` step's instances, or how it is skipped or blocked as a whole."""
-        if id not in self._instances:
-            self._instances[id] = self._find_instances(id)
-        return self._instances[id]
+        if unit_id not in self._instances:
+            self._instances[unit_id] = self._find_instances(unit_id)
+        return self._instances[unit_id]
 
-    def _find_instances(self, id: str) -> Look | list[str]:
-        step = self.plan.step(id)
+    def _find_instances(self, unit_id: str) -> Look | list[str]:
+        step = self.plan.step(unit_id)
         item = step.item()
         assert item is not None
         others = [self.parameter(step, source, None) for name, source in step.sources if name != item[0]]
@@ -364,12 +360,12 @@ class Round:
             if counts[label] > 1:
                 label = f"{label}~{counts[label]}"
             labels.append(label)
-            self._items[id, label] = (value, ("value", typed(value)))
+            self._items[unit_id, label] = (value, ("value", typed(value)))
         return labels
 
-    def is_each(self, id: str) -> bool:
+    def is_each(self, unit_id: str) -> bool:
         """Say whether a step runs once per item."""
-        return self.plan.step(id).item() is not None and id not in self.overrides
+        return self.plan.step(unit_id).item() is not None and unit_id not in self.overrides
 
     # -- Rendering.
 
@@ -389,7 +385,7 @@ class Round:
             case "step":
                 return self.collected(source)
             case "list":
-                looks = [self.collected(Source("step", id)) for id in source.of]
+                looks = [self.collected(Source("step", unit_id)) for unit_id in source.of]
                 return _worst(looks) or Look("ok", ("list", tuple(look.contribution for look in looks)))
             case "item" if self.is_each(source.of):
                 return self.look((source.of, label))
@@ -498,7 +494,7 @@ class Round:
             case "step":
                 return self.collect(source)
             case "list":
-                outcomes = [self.collect(Source("step", id)) for id in source.of]
+                outcomes = [self.collect(Source("step", unit_id)) for unit_id in source.of]
                 if any(outcome.state != "done" for outcome in outcomes):
                     return Outcome("blocked")
                 return Outcome("done", [outcome.value for outcome in outcomes])
@@ -541,7 +537,7 @@ class Round:
 
     def _run(self, unit: Unit) -> Outcome:
         step = self.plan.step(unit[0])
-        over = [self.is_over(id) for id in step.after]
+        over = [self.is_over(unit_id) for unit_id in step.after]
         arguments = self.arguments(unit, [name for name, _ in step.sources])
         if arguments is None or not all(over):
             return Outcome("blocked")
@@ -550,15 +546,15 @@ class Round:
         drift = self.drift.get(step.id, 0)
         return Outcome("done", compute(step.kind, step.code, list(arguments.values()), drift))
 
-    def is_over(self, id: str) -> bool:
+    def is_over(self, unit_id: str) -> bool:
         """Run a step that another comes after, and say whether that may start."""
-        if self.is_each(id):
-            labels = self.instances(id)
+        if self.is_each(unit_id):
+            labels = self.instances(unit_id)
             if isinstance(labels, Look):
                 return labels.state == "skipped"
-            units: list[Unit] = [(id, label) for label in labels]
+            units: list[Unit] = [(unit_id, label) for label in labels]
         else:
-            units = [(id, None)]
+            units = [(unit_id, None)]
         looks = [self.look(unit) for unit in units]
         outcomes = [
             self.value(unit) for unit, look in zip(units, looks, strict=True) if look.state != "skipped"
@@ -576,12 +572,12 @@ class Round:
     def statuses(self) -> dict[str, str]:
         """Give the status of every unit by id; ``resumed`` for one that was reused."""
         found = {}
-        for id in self.order:
-            if self.is_each(id):
-                labels = self.instances(id)
+        for unit_id in self.order:
+            if self.is_each(unit_id):
+                labels = self.instances(unit_id)
                 if isinstance(labels, Look):
-                    found[id] = labels.state
-            for unit in self.units(id):
+                    found[unit_id] = labels.state
+            for unit in self.units(unit_id):
                 found[id_of(unit)] = self._status(unit)
         return found
 
@@ -602,20 +598,21 @@ class Round:
         step = self.plan.step(unit[0])
         for _, source in step.sources:
             ids = [source.of] if source.how in ("step", "item") else source.of if source.how == "list" else []
-            for id in ids:
-                chained = source.how == "item" and self.is_each(id)
-                units = [(id, unit[1])] if chained else self.units(id)
+            for unit_id in ids:
+                chained = source.how == "item" and self.is_each(unit_id)
+                units = [(unit_id, unit[1])] if chained else self.units(unit_id)
                 if any(
                     self._status(one) in ("failed", "blocked") or "could not" in self._status(one)
                     for one in units
                 ):
                     return True
-        return not all(self.has_ended_well(id) for id in step.after)
+        return not all(self.has_ended_well(unit_id) for unit_id in step.after)
 
-    def has_ended_well(self, id: str) -> bool:
+    def has_ended_well(self, unit_id: str) -> bool:
         """Say whether a step has not failed, and nothing that it needs."""
         return not any(
-            said in ("failed", "blocked") or "could not" in said for said in map(self._status, self.units(id))
+            said in ("failed", "blocked") or "could not" in said
+            for said in map(self._status, self.units(unit_id))
         )
 
     def executions(self) -> dict[str, int]:
@@ -636,15 +633,15 @@ class Round:
     def results(self) -> dict[str, Any]:
         """Give every known value by id; the list of them for an ``each`` step."""
         found: dict[str, Any] = {}
-        for id in self.order:
-            units = self.units(id)
-            if self.is_each(id):
-                if isinstance(self.instances(id), Look):
+        for unit_id in self.order:
+            units = self.units(unit_id)
+            if self.is_each(unit_id):
+                if isinstance(self.instances(unit_id), Look):
                     continue
                 statuses = [self._status(unit) for unit in units]
                 if all(status in ("done", "resumed", "skipped") for status in statuses):
                     kept = [unit for unit, said in zip(units, statuses, strict=True) if said != "skipped"]
-                    found[id] = [self.value(unit).value for unit in kept]
+                    found[unit_id] = [self.value(unit).value for unit in kept]
             for unit in units:
                 if self._status(unit) in ("done", "resumed", "overridden"):
                     found[id_of(unit)] = self.value(unit).value
@@ -659,21 +656,21 @@ class Round:
         entries = dict(self.saved.entries)
         unsaved = dict(self.saved.unsaved)
         for unit, look in self._looks.items():
-            id = id_of(unit)
+            unit_id = id_of(unit)
             step = self.plan.step(unit[0])
             if look.key is None:
                 continue
             if not look.reused:
-                entries.pop(id, None)
-            if unsaved.get(id) != look.key:
-                unsaved.pop(id, None)
+                entries.pop(unit_id, None)
+            if unsaved.get(unit_id) != look.key:
+                unsaved.pop(unit_id, None)
             outcome = self._outcomes.get(unit)
             if outcome is not None and outcome.state == "done" and step.save:
                 if can_be_saved(step.kind, outcome.value):
-                    entries[id] = (look.key, outcome.value)
-                    unsaved.pop(id, None)
+                    entries[unit_id] = (look.key, outcome.value)
+                    unsaved.pop(unit_id, None)
                 else:
-                    unsaved[id] = look.key
+                    unsaved[unit_id] = look.key
         return Saved(entries, unsaved)
 
 

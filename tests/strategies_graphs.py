@@ -79,7 +79,7 @@ def chance(draw: Callable[..., Any], odds: float) -> bool:
     return bool(draw(st.integers(0, 99)) >= 100 * (1 - odds))
 
 
-def drawn_step(draw: Callable[..., Any], id: str, before: list[StepPlan], taste: Taste) -> StepPlan:
+def drawn_step(draw: Callable[..., Any], unit_id: str, before: list[StepPlan], taste: Taste) -> StepPlan:
     """Draw a step that may take from those before it."""
     sources: list[tuple[str, Source]] = []
     runs_over = [one for one in before if one.item() is not None or one.kind in SEQUENCES]
@@ -118,7 +118,7 @@ def drawn_step(draw: Callable[..., Any], id: str, before: list[StepPlan], taste:
         )
     is_async = not taste.threads or draw(st.booleans())
     return StepPlan(
-        id,
+        unit_id,
         tuple(sources),
         code=draw(st.integers(0, 5)),
         kind=draw(st.sampled_from(KINDS)),
@@ -136,7 +136,7 @@ def drawn_step(draw: Callable[..., Any], id: str, before: list[StepPlan], taste:
 
 def drawn_targets(draw: Callable[..., Any], steps: list[StepPlan]) -> tuple[str, ...]:
     """Draw the targets: mostly all that nobody needs."""
-    needed = {id for one in steps for id in one.needed()}
+    needed = {unit_id for one in steps for unit_id in one.needed()}
     ends = [one.id for one in steps if one.id not in needed]
     if chance(draw, 0.3):
         return tuple(
@@ -241,8 +241,8 @@ def _ids(plan: Plan) -> set[str]:
 def renamed(plan: Plan, names: Mapping[str, str]) -> Plan:
     """Give steps other ids."""
 
-    def of(id: str) -> str:
-        return names.get(id, id)
+    def of(unit_id: str) -> str:
+        return names.get(unit_id, unit_id)
 
     def source(one: Source) -> Source:
         if one.how in ("step", "item"):
@@ -263,16 +263,16 @@ def renamed(plan: Plan, names: Mapping[str, str]) -> Plan:
     )
 
 
-def removed(plan: Plan, id: str) -> Plan:
+def removed(plan: Plan, unit_id: str) -> Plan:
     """Take a step out, if no step runs over it: a fixed value stands in its place."""
-    if any(source.how == "item" and source.of == id for one in plan.steps for _, source in one.sources):
+    if any(source.how == "item" and source.of == unit_id for one in plan.steps for _, source in one.sources):
         return plan
 
     def source(one: Source) -> Source:
-        if one.how == "step" and one.of == id:
+        if one.how == "step" and one.of == unit_id:
             return Source("value", 1)
-        if one.how == "list" and id in one.of:
-            rest = tuple(other for other in one.of if other != id)
+        if one.how == "list" and unit_id in one.of:
+            rest = tuple(other for other in one.of if other != unit_id)
             return replace(one, of=rest) if rest else Source("value", 1)
         return one
 
@@ -280,12 +280,12 @@ def removed(plan: Plan, id: str) -> Plan:
         replace(
             one,
             sources=tuple((name, source(it)) for name, it in one.sources),
-            after=tuple(other for other in one.after if other != id),
+            after=tuple(other for other in one.after if other != unit_id),
         )
         for one in plan.steps
-        if one.id != id
+        if one.id != unit_id
     )
-    targets = tuple(other for other in plan.targets if other != id) or (steps[-1].id,)
+    targets = tuple(other for other in plan.targets if other != unit_id) or (steps[-1].id,)
     return Plan(steps, targets)
 
 
@@ -349,15 +349,15 @@ def interventions(draw: Callable[..., Any]) -> list[Turn]:
     overrides: dict[str, Any] = {}
     refresh: frozenset[str] = frozenset()
     if draw(st.booleans()):
-        for id in draw(st.lists(st.sampled_from(ids), min_size=1, max_size=2, unique=True)):
-            one = plan.step(id)
+        for unit_id in draw(st.lists(st.sampled_from(ids), min_size=1, max_size=2, unique=True)):
+            one = plan.step(unit_id)
             value = compute(one.kind, draw(st.integers(0, 5)), [draw(small)])
             if one.item() is None and can_be_saved(one.kind, value):
-                overrides[id] = value
+                overrides[unit_id] = value
     else:
-        lasting = [id for id in ids if plan.step(id).save]
+        lasting = [unit_id for unit_id in ids if plan.step(unit_id).save]
         some = (
-            st.sets(st.sampled_from([*lasting, *(f"{id}[1]" for id in lasting)]))
+            st.sets(st.sampled_from([*lasting, *(f"{unit_id}[1]" for unit_id in lasting)]))
             if lasting
             else st.just(set())
         )
@@ -408,7 +408,7 @@ class Probe:
 
     failures: Failures = field(default_factory=Failures)
     drift: Mapping[str, int] = field(default_factory=dict)
-    pause: Callable[[str], float] = lambda id: 0
+    pause: Callable[[str], float] = lambda unit_id: 0
     limits: Mapping[str, str] = field(default_factory=dict)
     began: list[tuple[str, list[Any]]] = field(default_factory=list)
     events: list[tuple[str, str]] = field(default_factory=list)
@@ -562,7 +562,7 @@ def real(plan: Plan) -> list[Step[..., Any]]:
                 case "step":
                     needs[name] = made[source.of]
                 case "list":
-                    needs[name] = [made[id] for id in source.of]
+                    needs[name] = [made[unit_id] for unit_id in source.of]
                 case "item":
                     each = {name: made[source.of]}
                 case "input item":
@@ -580,13 +580,13 @@ def real(plan: Plan) -> list[Step[..., Any]]:
             vary=vary,
             version=one.version,
             save=one.save,
-            after=[made[id] for id in one.after],
+            after=[made[unit_id] for unit_id in one.after],
             retry=Retry(one.attempts, on=Boom, wait=0) if one.attempts > 1 else None,
             runs_on=None if one.is_async else one.runs,
             limit=one.limit,
         )(function_of(one))
         made[one.id] = decorated.bind(id=one.id, **bound) if bound else decorated
-    return [made[id] for id in plan.targets]
+    return [made[unit_id] for unit_id in plan.targets]
 
 
 # -- Runs of real plans.
@@ -633,8 +633,8 @@ def schedule(seed: int | None) -> Iterator[None]:
 def paces(seed: int, virtual: bool) -> Callable[[str], float]:
     """Give a pause for every unit that *seed* decides: seconds of virtual time, or a number of checkpoints."""
 
-    def pause(id: str) -> float:
-        chosen = random.Random(f"{seed} {id}").choice([0, 0, 1, 2, 5, 9])
+    def pause(unit_id: str) -> float:
+        chosen = random.Random(f"{seed} {unit_id}").choice([0, 0, 1, 2, 5, 9])
         return float(chosen) if virtual else chosen
 
     return pause

@@ -664,3 +664,65 @@ def test_a_hundred_thousand_links_and_skips():
     for number in range(1, 20_000):
         last = link.bind(id=f"s{number}", before=last)
     assert run(last).result is None
+
+
+# -- Arguments that change while others look.
+
+
+async def test_what_was_made_beside_a_change_is_not_saved(autojump_clock):
+    """A step that ran while another changed what both take may have seen the change: its result is not kept."""
+
+    @step(id="rows")
+    async def rows() -> list[int]:
+        return [1]
+
+    @step(id="changes")
+    async def changes(rows: list[int]) -> int:
+        await trio.sleep(1)
+        rows.append(2)
+        await trio.sleep(1)
+        return 0
+
+    @step(id="reads")
+    async def reads(rows: list[int]) -> int:
+        await trio.sleep(5)
+        return len(rows)
+
+    @step(id="early")
+    async def early(rows: list[int]) -> int:
+        await trio.sleep(1.5)
+        return len(rows)
+
+    @step(id="late", after=[reads])
+    async def late(rows: list[int]) -> int:
+        return len(rows)
+
+    with pytest.warns(UserWarning) as caught:
+        result = await run_async(changes, reads, early, late)
+    assert list(result.snapshot()) == ["rows", "late"]
+    assert result.steps["late"] == 1
+    texts = [str(warning.message) for warning in caught]
+    assert any("'early'" in text and "(or one that ran beside it: 'changes' " in text for text in texts)
+    assert any(
+        "'reads'" in text and "was made while another step changed the result of 'rows'" in text
+        for text in texts
+    )
+
+
+async def test_a_shared_input_that_changes_is_undone(autojump_clock):
+    """The same for what the run was given."""
+
+    @step(id="changes")
+    async def changes(rows: list[int]) -> int:
+        rows.append(2)
+        return len(rows)
+
+    @step(id="reads", after=[changes])
+    async def reads(rows: list[int]) -> int:
+        return len(rows)
+
+    with pytest.warns(
+        match=r"changed its argument, the input 'rows'\. Steps that take it later get it as it was"
+    ):
+        result = await run_async(changes, reads, inputs={"rows": [1]})
+    assert result.result == (2, 1)

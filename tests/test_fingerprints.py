@@ -492,3 +492,37 @@ def test_keys_are_equal_across_processes_seeds_folders_and_pythons(tmp_path: Pat
             if a != b
         ]
         assert different == [], python
+
+
+UNSEEN = {
+    "method": "class A:\n    def m(self): return {}",
+    "dunder": "class A:\n    def __eq__(self, other): return {}",
+    "dataclass": "@dataclasses.dataclass\nclass A:\n    n: int\n    def __eq__(self, other): return {}",
+    "attrs": "@attrs.frozen\nclass A:\n    n: int\n    def m(self): return {}",
+    "namedtuple": "class A(typing.NamedTuple):\n    n: int\n    def m(self): return {}",
+    "enum method": "class A(enum.Enum):\n    N = 1\n    def m(self): return {}",
+    "enum value": "class A(enum.Enum):\n    N = {}",
+    "property": "class A:\n    @property\n    def p(self): return {}",
+    "static": "class A:\n    @staticmethod\n    def m(): return {}",
+    "class method": "class A:\n    @classmethod\n    def m(cls): return {}",
+    "cached": "class A:\n    @functools.cached_property\n    def m(self): return {}",
+    "attribute": "class A:\n    n = {}",
+    "base": "class B:\n    def m(self): return {}\nclass A(B): pass",
+    "lambda": "class A:\n    m = lambda self: {}",
+    "inner": "class A:\n    class B:\n        def m(self): return {}",
+    "protocol": "class A(typing.Protocol):\n    def m(self): return {}",
+    "metaclass": "class M(type):\n    def m(self): return {}\nclass A(metaclass=M): pass",
+}
+
+
+@pytest.mark.parametrize("name", ["flows", "__main__"])
+@pytest.mark.parametrize("text", UNSEEN.values(), ids=UNSEEN)
+def test_a_class_without_source_counts_with_all_it_holds(text: str, name: str) -> None:
+    """A class from exec or ``python -c`` counts by its methods and attributes, also where no module has it."""
+    digests = set()
+    for value in ("' '", "'x'"):
+        names: dict[str, Any] = {"__name__": name}
+        source = "import attrs, dataclasses, enum, functools, typing\n" + text.format(value)
+        exec(compile(source, "<string>", "exec", dont_inherit=True), names)
+        digests.add(Fingerprinter().classes([names["A"]]))
+    assert len(digests) == 2

@@ -40,10 +40,10 @@ class Ledger:
         self.known: dict[tuple[str, object], str] = {}
         self.meant: dict[tuple[str, str], object] = {}
 
-    def check(self, id: str, key: object, cache_key: str) -> None:
+    def check(self, unit_id: str, key: object, cache_key: str) -> None:
         """Check that equal keys are equal and different ones differ."""
-        assert self.known.setdefault((id, key), cache_key) == cache_key, f"{id}: one key became two"
-        assert self.meant.setdefault((id, cache_key), key) == key, f"{id}: two keys became one"
+        assert self.known.setdefault((unit_id, key), cache_key) == cache_key, f"{unit_id}: one key became two"
+        assert self.meant.setdefault((unit_id, cache_key), key) == key, f"{unit_id}: two keys became one"
 
 
 def check_round(told: Round, played: Played, ledger: Ledger, concurrency: int) -> None:
@@ -65,9 +65,9 @@ def check_statuses(told: Round, played: Played) -> None:
     expected = told.statuses()
     trace = played.ended.trace
     found = {
-        id: said
-        for id, said in played.statuses.items()
-        if id.partition("[")[0] in told.order and id.partition("[")[0] not in told.overrides
+        unit_id: said
+        for unit_id, said in played.statuses.items()
+        if unit_id.partition("[")[0] in told.order and unit_id.partition("[")[0] not in told.overrides
     }
     for base in told.order:
         if told.is_each(base) and isinstance(told.instances(base), Look):
@@ -76,24 +76,24 @@ def check_statuses(told: Round, played: Played) -> None:
                 assert node.status == expected[base], node
                 found.pop(node.id, None)
             del expected[base]
-    for id, said in expected.items():
+    for unit_id, said in expected.items():
         if said == "overridden":
             continue
         if said.startswith("unneeded, and"):
             # The contract has two words for it: an input failed, and nobody needed it.
-            assert found.pop(id) in ("unneeded", "blocked"), id
+            assert found.pop(unit_id) in ("unneeded", "blocked"), unit_id
         else:
-            assert found.pop(id) == said, id
+            assert found.pop(unit_id) == said, unit_id
     assert found == {}
 
 
 def check_executions(told: Round, played: Played) -> None:
     """Exactly what must run has run, as often as it failed, with the right arguments."""
     counted: dict[str, int] = {}
-    for id, arguments in played.probe.began:
-        counted[id] = counted.get(id, 0) + 1
-        if id in told.executions():
-            assert typed(arguments) == typed(told.arguments_of(id)), f"arguments of {id}"
+    for unit_id, arguments in played.probe.began:
+        counted[unit_id] = counted.get(unit_id, 0) + 1
+        if unit_id in told.executions():
+            assert typed(arguments) == typed(told.arguments_of(unit_id)), f"arguments of {unit_id}"
     assert counted == told.executions()
 
 
@@ -102,21 +102,21 @@ def check_order(told: Round, played: Played) -> None:
     over: set[str] = set()
     running: set[str] = set()
     executed = told.executions()
-    for event, id in played.probe.events:
+    for event, unit_id in played.probe.events:
         if event == "end":
-            running.discard(id)
-            over.add(id)
+            running.discard(unit_id)
+            over.add(unit_id)
             continue
-        base, _, rest = id.partition("[")
+        base, _, rest = unit_id.partition("[")
         step = told.plan.step(base)
-        running.add(id)
+        running.add(unit_id)
         needed = {one for one in step.needed() if not (step.item() and step.item()[1].of == one)}  # type: ignore[index]
         for other in executed:
             other_base, _, other_rest = other.partition("[")
             chained = step.item() is not None and step.item()[1].of == other_base and rest == other_rest  # type: ignore[index]
             if other_base in needed or chained:
-                assert other in over, f"{id} started before {other} was over"
-                assert other not in running, f"{id} started while {other} ran"
+                assert other in over, f"{unit_id} started before {other} was over"
+                assert other not in running, f"{unit_id} started while {other} ran"
 
 
 def check_snapshot(told: Round, snapshot: Snapshot, ledger: Ledger) -> None:
@@ -125,29 +125,33 @@ def check_snapshot(told: Round, snapshot: Snapshot, ledger: Ledger) -> None:
     found = snapshot.to_dict()
     assert sorted(found["steps"]) == sorted(after.entries)
     assert sorted(found.get("unsaved", {})) == sorted(after.unsaved)
-    for id, (key, value) in after.entries.items():
-        ledger.check(id, key, found["steps"][id]["cacheKey"])
+    for unit_id, (key, value) in after.entries.items():
+        ledger.check(unit_id, key, found["steps"][unit_id]["cacheKey"])
         if type(value) in (int, str, float, list, dict):
-            assert typed(found["steps"][id]["result"]) == typed(value)
-    for id, key in after.unsaved.items():
-        ledger.check(id, key, found["unsaved"][id])
-    places = {id: number for number, id in enumerate(told.plan.order())}
-    ordered = sorted((places.get(id.partition("[")[0], len(places)), id) for id in found["steps"])
-    assert list(found["steps"]) == [id for _, id in ordered]
+            assert typed(found["steps"][unit_id]["result"]) == typed(value)
+    for unit_id, key in after.unsaved.items():
+        ledger.check(unit_id, key, found["unsaved"][unit_id])
+    places = {unit_id: number for number, unit_id in enumerate(told.plan.order())}
+    ordered = sorted(
+        (places.get(unit_id.partition("[")[0], len(places)), unit_id) for unit_id in found["steps"]
+    )
+    assert list(found["steps"]) == [unit_id for _, unit_id in ordered]
 
 
 def check_ending(told: Round, played: Played) -> None:
     """Results are right, also their types; or every failure is told, with a note that names the step."""
     executed = told.executions()
     warned = [
-        id
-        for id in told.after().unsaved
-        if id in executed and told.statuses()[id] == "done" and told.plan.step(id.partition("[")[0]).save
+        unit_id
+        for unit_id in told.after().unsaved
+        if unit_id in executed
+        and told.statuses()[unit_id] == "done"
+        and told.plan.step(unit_id.partition("[")[0]).save
     ]
     assert len(played.warned) == len(warned)
-    for id in warned:
-        assert any(repr(id) in message for message in played.warned)
-    failed = sorted(id for id, said in told.statuses().items() if said == "failed")
+    for unit_id in warned:
+        assert any(repr(unit_id) in message for message in played.warned)
+    failed = sorted(unit_id for unit_id, said in told.statuses().items() if said == "failed")
     if failed:
         assert isinstance(played.ended, RunFailed)
         assert sorted(str(one) for one in played.ended.exceptions) == failed
@@ -156,8 +160,8 @@ def check_ending(told: Round, played: Played) -> None:
         return
     assert isinstance(played.ended, RunResult)
     results = told.results()
-    assert {id: typed(value) for id, value in played.ended.steps.items()} == {
-        id: typed(value) for id, value in results.items()
+    assert {unit_id: typed(value) for unit_id, value in played.ended.steps.items()} == {
+        unit_id: typed(value) for unit_id, value in results.items()
     }
     assert typed(played.ended.result) == typed(result_of(told.plan, results))
 
@@ -206,8 +210,8 @@ def check_fresh(turn: Turn, played: Played) -> None:
     assert isinstance(fresh.ended, RunResult)
     assert isinstance(played.ended, RunResult)
     assert typed(played.ended.result) == typed(fresh.ended.result)
-    for id, value in played.ended.steps.items():
-        assert typed(value) == typed(fresh.ended.steps[id])
+    for unit_id, value in played.ended.steps.items():
+        assert typed(value) == typed(fresh.ended.steps[unit_id])
 
 
 def saved_by(told: Round, played: Played, ledger: Ledger) -> Saved:
@@ -219,26 +223,28 @@ def saved_by(told: Round, played: Played, ledger: Ledger) -> Saved:
     probe = played.probe
     assert probe.problems == []
     executed = told.executions()
-    for id, arguments in probe.began:
-        assert typed(arguments) == typed(told.arguments_of(id))
-    counted = {id: sum(1 for one, _ in probe.began if one == id) for id, _ in probe.began}
-    assert all(count <= executed[id] for id, count in counted.items())
+    for unit_id, arguments in probe.began:
+        assert typed(arguments) == typed(told.arguments_of(unit_id))
+    counted = {unit_id: sum(1 for one, _ in probe.began if one == unit_id) for unit_id, _ in probe.began}
+    assert all(count <= executed[unit_id] for unit_id, count in counted.items())
     keys, after = told.keys(), told.after()
     found = played.snapshot.to_dict()
     entries: dict[str, tuple[object, Any]] = {}
-    for id, entry in found["steps"].items():
-        before = told.saved.entries.get(id)
-        entries[id] = after.entries[id] if id in probe.finished or before is None else before
+    for unit_id, entry in found["steps"].items():
+        before = told.saved.entries.get(unit_id)
+        entries[unit_id] = after.entries[unit_id] if unit_id in probe.finished or before is None else before
         if before is None:
-            assert id in probe.finished, f"{id} has not finished"
-        ledger.check(id, entries[id][0], entry["cacheKey"])
-    for id in probe.finished:
-        assert id in entries or id not in after.entries, f"{id} has finished, and is lost"
-    for id, (key, _) in told.saved.entries.items():
-        assert id in entries or keys.get(id, key) != key, f"{id} was saved, and is lost"
+            assert unit_id in probe.finished, f"{unit_id} has not finished"
+        ledger.check(unit_id, entries[unit_id][0], entry["cacheKey"])
+    for unit_id in probe.finished:
+        assert unit_id in entries or unit_id not in after.entries, f"{unit_id} has finished, and is lost"
+    for unit_id, (key, _) in told.saved.entries.items():
+        assert unit_id in entries or after.entries.get(unit_id, ("",))[0] != key, (
+            f"{unit_id} was saved, and is lost"
+        )
     unsaved = {}
-    for id, cache_key in found.get("unsaved", {}).items():
-        unsaved[id] = ledger.meant.setdefault((id, cache_key), keys.get(id))
+    for unit_id, cache_key in found.get("unsaved", {}).items():
+        unsaved[unit_id] = ledger.meant.setdefault((unit_id, cache_key), keys.get(unit_id))
     return Saved(entries, unsaved)
 
 

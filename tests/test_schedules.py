@@ -4,6 +4,7 @@ What no schedule may change, and runs that are cut off at any moment.
 
 from __future__ import annotations
 
+import itertools
 import random
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from june import RunCancelled, RunResult
-from tests.oracle import Plan, Round, Saved, Unit, id_of
+from tests.oracle import Plan, Round, Saved, StepPlan, Unit, id_of
 from tests.strategies_graphs import LIMIT, Played, Taste, Turn, play, scenarios, without_meta
 from tests.test_resume_properties import Ledger, carried, check_fresh, check_round, examples, saved_by
 
@@ -64,7 +65,7 @@ def cut_off(turns: list[Turn], how: str, moment: float) -> None:
             **ending,
         )
         assert played.probe.running == set()
-        aborted = [id for id, said in played.statuses.items() if said in ("running", "waiting")]
+        aborted = [unit_id for unit_id, said in played.statuses.items() if said in ("running", "waiting")]
         assert aborted == []
         if isinstance(played.ended, RunCancelled):
             saved = saved_by(told, played, ledger)
@@ -103,29 +104,43 @@ class Timetable:
         self.times = played.probe.times
         self.plan: Plan = told.plan
 
-    def known(self, id: str) -> float:
+    def known(self, unit_id: str) -> float:
         """Give the moment when a whole step is over."""
-        return max([self.listed(id), *(self.times[id_of(unit)][1] for unit in self.told.units(id))])
+        return max([self.listed(unit_id), *(self.times[id_of(unit)][1] for unit in self.told.units(unit_id))])
 
-    def listed(self, id: str) -> float:
+    def listed(self, unit_id: str) -> float:
         """Give the moment when the items of an ``each`` step are known."""
-        item = self.plan.step(id).item()
-        if item is None or item[1].how == "input item":
+        step = self.plan.step(unit_id)
+        item = step.item()
+        if item is None:
             return 0.0
-        return self.listed(item[1].of) if self.told.is_each(item[1].of) else self.known(item[1].of)
+        moments = [self.known(other) for other in self.others(step)]
+        if item[1].how == "item":
+            moments.append(
+                self.listed(item[1].of) if self.told.is_each(item[1].of) else self.known(item[1].of)
+            )
+        return max(moments, default=0.0)
+
+    def others(self, step: StepPlan) -> list[str]:
+        """Give the ids of the steps that all instances take from."""
+        item = step.item()
+        return [
+            needed
+            for name, source in step.sources
+            if item is None or name != item[0]
+            for needed in (source.of if source.how == "list" else [source.of] if source.how == "step" else [])
+        ]
 
     def ready(self, unit: Unit) -> float:
         """Give the moment when a unit can start."""
         step = self.plan.step(unit[0])
         item = step.item()
-        moments = [self.listed(unit[0])]
-        for needed in step.needed():
-            if item is not None and item[1].of == needed and self.told.is_each(needed):
-                moments.append(self.times[id_of((needed, unit[1]))][1])
-            if sum(needed == other for other in step.needed()) > 1 or not (
-                item is not None and item[1].of == needed
-            ):
-                moments.append(self.known(needed))
+        moments = [
+            self.listed(unit[0]),
+            *(self.known(needed) for needed in (*self.others(step), *step.after)),
+        ]
+        if item is not None and item[1].how == "item" and self.told.is_each(item[1].of):
+            moments.append(self.times[id_of((item[1].of, unit[1]))][1])
         return max(moments)
 
 
@@ -140,8 +155,8 @@ def test_every_step_starts_the_moment_it_can(turns: list[Turn]) -> None:
     played = play(turn.plan, turn.inputs, seed=turn.seed, concurrency=1000, limits={"few": 1000})
     assert isinstance(played.ended, RunResult)
     table = Timetable(Round(turn.plan, turn.inputs), played)
-    for id in table.told.order:
-        for unit in table.told.units(id):
+    for unit_id in table.told.order:
+        for unit in table.told.units(unit_id):
             assert played.probe.times[id_of(unit)][0] == table.ready(unit), id_of(unit)
 
 
@@ -155,13 +170,16 @@ def test_no_slot_is_idle_while_a_step_could_start(turns: list[Turn], concurrency
     table = Timetable(Round(turn.plan, turn.inputs), played)
     times = played.probe.times
     limited = {
-        id_of(unit) for id in table.told.order if turn.plan.step(id).limit for unit in table.told.units(id)
+        id_of(unit)
+        for unit_id in table.told.order
+        if turn.plan.step(unit_id).limit
+        for unit in table.told.units(unit_id)
     }
     moments = sorted({moment for pair in times.values() for moment in pair})
-    for id in table.told.order:
-        for unit in table.told.units(id):
+    for unit_id in table.told.order:
+        for unit in table.told.units(unit_id):
             ready, started = table.ready(unit), times[id_of(unit)][0]
-            for moment, later in zip(moments, moments[1:], strict=False):
+            for moment, later in itertools.pairwise(moments):
                 if ready <= moment and later <= started:
                     running = {one for one, (start, end) in times.items() if start <= moment and later <= end}
                     full = len(running) == concurrency

@@ -19,7 +19,7 @@ from june.cli._targets import UsageError, find, parse_inputs
 from june.errors import GraphError, InputError, RunCancelled, RunFailed, RunInterrupted, SnapshotError
 from june.running import RunResult, run
 from june.snapshots import Snapshot
-from june.traces import SETTLED, TraceNode, Update
+from june.traces import SETTLED, Update
 
 _PACKAGE = os.path.dirname(june.__file__)
 
@@ -55,14 +55,13 @@ def execute(arguments: argparse.Namespace) -> int:
         wanted = find(arguments.target)
         inputs = parse_inputs(arguments.input, wanted)
         snapshot = _load(arguments.resume)
-        progress = None if arguments.quiet else _Progress()
         result = run(
             wanted,
             inputs=inputs,
             snapshot=snapshot,
             refresh=arguments.refresh,
             concurrency=arguments.concurrency,
-            on_update=progress,
+            on_update=None if arguments.quiet else _show,
         )
     except (GraphError, InputError, SnapshotError, UsageError, ValueError) as error:
         _say(f"june run: {error}")
@@ -70,7 +69,7 @@ def execute(arguments: argparse.Namespace) -> int:
     except (RunFailed, RunCancelled) as error:
         return _ended(error, arguments)
     _save(arguments.resume, result.snapshot())
-    if progress is not None:
+    if not arguments.quiet:
         _say(_summary(result))
     _print(result)
     return 0
@@ -95,21 +94,16 @@ def _save(path: str | None, snapshot: Snapshot) -> None:
         snapshot.save(path)
 
 
-class _Progress:
-    """Writes a line to standard error for each step that ends."""
-
-    def __call__(self, update: Update) -> None:
-        node = update.node
-        if update.kind == "note":
-            _say(f"{node.id}: {node.notes[-1]}")
-        elif update.kind == "status" and node.status in SETTLED and not node.resumed:
-            _say(self._line(node))
-
-    @staticmethod
-    def _line(node: TraceNode) -> str:
+def _show(update: Update) -> None:
+    """Write a line to standard error for each step that ends, and for each note."""
+    node = update.node
+    if update.kind == "note":
+        _say(f"{node.id}: {update.text}")
+    elif update.kind == "status" and node.status in SETTLED and not node.resumed:
         took = "" if node.duration is None else f" in {duration(node.duration)}"
-        why = f" ({node.reason})" if node.reason and node.status in ("skipped", "blocked", "done") else ""
-        return f"{node.id}: {node.status}{took}{why}"
+        # That there is nothing saved is no news, above all where no snapshot was given.
+        tells = node.status in ("skipped", "blocked", "done") and node.reason != "no saved result"
+        _say(f"{node.id}: {node.status}{took}" + (f" ({node.reason})" if tells and node.reason else ""))
 
 
 def _summary(result: RunResult[Any]) -> str:

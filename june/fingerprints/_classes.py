@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from june._text import short_path
 from june.fingerprints._objects import is_a, local_qualname, type_attribute
-from june.fingerprints._origins import is_user_class, is_user_function, is_written
+from june.fingerprints._origins import is_perhaps_written, is_user_class, is_user_function, is_written
 from june.fingerprints._pieces import Content
 from june.fingerprints._scopes import Scope
 from june.fingerprints._sources import LOCK, class_node
@@ -188,6 +188,10 @@ def _counts(cls: type, name: str, value: object, form: ClassForm) -> bool:
         return not (issubclass(cls, enum.Enum) and name in cls.__members__) and _holds(cls, name)
     if issubclass(cls, enum.Enum) and (name.startswith("_") or name in cls.__members__):
         return False
+    function = value.__func__ if issubclass(type(value), (staticmethod, classmethod)) else value
+    if form.tree is None and is_a(function, types.FunctionType):
+        # Without the statement nothing says who wrote it; leaving out too much would be worse than too little.
+        return is_perhaps_written(function, name)
     if issubclass(cls, tuple) and type_attribute(cls, "_fields") is not None:
         return False
     if name.startswith("_is_") and name.endswith("protocol"):

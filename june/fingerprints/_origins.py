@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+import types
 from collections.abc import Mapping
 from types import FunctionType, ModuleType
 
@@ -18,6 +19,12 @@ _LIB = os.path.dirname(os.__file__)
 # Not asked of sysconfig, whose import costs as much as all of this package's.
 _STDLIB = tuple({os.path.join(path, "") for path in (_LIB, os.path.realpath(_LIB))})
 _SITES = ("site-packages", "dist-packages")
+_MADE_IN_C = (
+    types.MethodDescriptorType,
+    types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType,
+    types.BuiltinFunctionType,
+)
 _files: dict[str, bool] = {}
 _folders: dict[str, tuple[str, ...]] = {}
 _roots: dict[str, frozenset[str]] = {}
@@ -109,6 +116,22 @@ def is_written(function: FunctionType) -> bool:
     return not generated and is_user_function(function)
 
 
+def is_perhaps_written(function: FunctionType, name: str) -> bool:
+    """
+    Say whether the user may have written a function of a class whose statement was not found.
+
+    Code from a string (``exec``, ``python -c``) looks like what dataclasses make; the latter all have names
+    with two underscores, and the former mostly stands in no file.
+    """
+    path = function.__code__.co_filename
+    if path.startswith("<attrs generated"):
+        return False
+    if path == "<string>" and name.startswith("__") and "__file__" in function.__globals__:
+        return False
+    made_for = function.__globals__.get("__name__", "")
+    return is_user_function(function) and not str(made_for).startswith("namedtuple_")
+
+
 def is_user_module(module: ModuleType) -> bool:
     """Say whether a module, or a package without a file of its own, was written by the user."""
     names = vars(module)
@@ -133,12 +156,23 @@ def is_user_class(cls: type) -> bool:
                 for value in vars(cls).values()
                 if isinstance(value, FunctionType)
             )
-        methods = [value for value in vars(cls).values() if isinstance(value, FunctionType)]
+        own = f"{cls.__qualname__}."  # enums hold functions of their library's, too
+        methods = [
+            value
+            for value in vars(cls).values()
+            if isinstance(value, FunctionType) and value.__qualname__.startswith(own)
+        ]
         return not methods or any(is_user_function(value) for value in methods)
     if module is not None:
         return is_user_module(module)
-    # Its module is gone, or the class was written in C under a name that is no module's.
-    return any(isinstance(value, FunctionType) and is_user_function(value) for value in vars(cls).values())
+    # Its module is gone, or was never there (exec); or the class was written in C under a name that is no
+    # module's, and then has descriptors that only C makes.
+    if type(cls) is not type:
+        return True
+    held = vars(cls).values()
+    return any(isinstance(value, FunctionType) and is_user_function(value) for value in held) or not any(
+        isinstance(value, _MADE_IN_C) for value in held
+    )
 
 
 def library_name(owner: object) -> str:

@@ -1,0 +1,166 @@
+"""The command line, in this process: what it prints, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+from june import Snapshot
+from june.cli import main
+
+FLOWS = """
+import datetime
+from june import current, step
+
+@step(id="plan")
+def plan(service: str, when: datetime.date = datetime.date(2026, 1, 1)) -> str:
+    return f"Plan {service} on {when}"
+
+@step(id="words")
+def words(plan: str) -> list[str]:
+    return plan.split()
+
+@step(id="half")
+def half(number: int, loud: bool = False) -> float:
+    current().note("halving")
+    return number / 2
+
+@step(id="broken")
+def broken(words: list[str]) -> int:
+    raise ValueError("out of words")
+"""
+
+
+@pytest.fixture
+def flows(tmp_path, monkeypatch):
+    """A file of steps in the current folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(sys, "modules", dict(sys.modules))
+    path = tmp_path / "flows_for_cli.py"
+    path.write_text(textwrap.dedent(FLOWS))
+    return path
+
+
+def test_running_a_step_of_a_file(flows, capsys):
+    """The result goes to standard output, progress to standard error."""
+    assert main(["run", "flows_for_cli.py:words", "--input", "service=web"]) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out) == ["Plan", "web", "on", "2026-01-01"]
+    lines = said.err.splitlines()
+    assert lines[0].startswith("plan: done in ")
+    assert lines[-1] == "done: 2 of 2 steps ran, 0 reused"
+
+
+def test_a_text_is_printed_as_it_is(flows, capsys):
+    """A result that is a string is printed plainly, and --quiet shows nothing else."""
+    assert main(["run", "flows_for_cli:plan", "--input", "service=web", "--quiet"]) == 0
+    said = capsys.readouterr()
+    assert (said.out, said.err) == ("Plan web on 2026-01-01\n", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "out"),
+    [
+        (["--input", "service=7", "--input", "when=2026-02-03"], "Plan 7 on 2026-02-03\n"),
+        (["--input", 'service="a"'], 'Plan "a" on 2026-01-01\n'),
+        (["--input", "service=a=b"], "Plan a=b on 2026-01-01\n"),
+    ],
+)
+def test_inputs_are_read_by_the_types_of_their_parameters(flows, capsys, arguments, out):
+    """A ``str`` is taken as it stands; a date is read as one."""
+    assert main(["run", "flows_for_cli.py:plan", "--quiet", *arguments]) == 0
+    assert capsys.readouterr().out == out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["flows_for_cli.py:half", "--input", "number=x"],
+         "june run: --input number=x: it does not read as int (result: expected JSON, but JSON is malformed"),
+        (["flows_for_cli.py:half", "--input", "number"], "june run: --input takes NAME=VALUE, not 'number'"),
+        (["flows_for_cli.py:half"], "june run: step 'half' (flows_for_cli.py:13) asks for 'number', but no step"),
+        (["flows_for_cli.py:half", "--input", "number=1", "--input", "numbr=1"],
+         "june run: inputs has 'numbr', which no step asks for; did you mean 'number'?"),
+        (["flows_for_cli.py:haff"], "june run: flows_for_cli.py has no step 'haff'; did you mean 'half'?"),
+        (["nothing.py"], "june run: there is no file 'nothing.py'"),
+        (["no_such_module"], "june run: there is no module 'no_such_module', and no file of that name"),
+        (["json"], "june run: json has no steps; put @step(id=...) above a function"),
+        (["flows_for_cli.py:half", "--input", "number=1", "--resume", "no/where.json"],
+         "june run: --resume no/where.json: there is no folder "),
+        (["flows_for_cli.py:half", "--input", "number=1", "--concurrency", "0"],
+         "june run: concurrency must be a whole number from 1, not 0"),
+        (["flows_for_cli.py:half", "--input", "number=1", "--refresh", "hlf"],
+         "june run: refresh names 'hlf', but the graph has no such step. Did you mean 'half'?"),
+    ],
+)  # fmt: skip
+def test_wrong_usage_is_exit_code_2(flows, capsys, arguments, message):
+    """What is wrong is said in a line, without a traceback, before anything runs."""
+    assert main(["run", *arguments]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith(message)
+    assert "Traceback" not in said.err
+
+
+def test_a_broken_snapshot_is_named(flows, capsys):
+    """--resume with a file that is no snapshot says so and leaves it alone."""
+    flows.with_name("run.json").write_text("{")
+    assert main(["run", "flows_for_cli.py:half", "--input", "number=1", "--resume", "run.json"]) == 2
+    assert capsys.readouterr().err.startswith("june run: run.json: this is not a snapshot: ")
+    assert flows.with_name("run.json").read_text() == "{"
+
+
+def test_a_failure_says_what_is_lost(flows, capsys):
+    """A failed run is exit code 1; it shows the step's own traceback, and how to keep what was done."""
+    assert main(["run", "flows_for_cli.py:broken", "--input", "service=web"]) == 1
+    err = capsys.readouterr().err
+    assert "ValueError: out of words" in err
+    assert 'raise ValueError("out of words")' in err
+    assert "in step 'broken' (flows_for_cli.py:18)" in err
+    assert "_trampoline" not in err
+    assert err.splitlines()[-1] == "2 finished steps are lost; pass --resume PATH to keep them the next time"
+
+
+def test_a_failure_with_resume_keeps_what_was_done(flows, capsys):
+    """The command that it prints goes on from there."""
+    arguments = ["run", "flows_for_cli.py:broken", "--input", "service=web", "--resume", "run.json"]
+    assert main(arguments) == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == f"finished steps are saved; go on with: june {' '.join(arguments)}"
+    assert list(Snapshot.load("run.json")) == ["plan", "words"]
+    flows.write_text(flows.read_text().replace('raise ValueError("out of words")', "return len(words)"))
+    sys.modules.pop("flows_for_cli")
+    assert main(arguments) == 0
+    said = capsys.readouterr()
+    assert said.out == "4\n"
+    assert said.err.splitlines()[-1] == "done: 1 of 3 steps ran, 2 reused"
+
+
+def test_a_whole_file_runs_what_nothing_else_needs(flows, capsys):
+    """Without a step, the steps are run that no other step takes from."""
+    flows.write_text(flows.read_text().split('@step(id="broken")')[0])
+    assert main(["run", "flows_for_cli.py", "--input", "service=web", "--input", "number=3"]) == 0
+    said = capsys.readouterr()
+    assert said.out == '[\n  "Plan",\n  "web",\n  "on",\n  "2026-01-01"\n]\n1.5\n'
+    assert "half: halving" in said.err
+
+
+def test_help_and_nothing(capsys):
+    """--help is exit code 0, and no command is wrong usage."""
+    assert main(["--help"]) == 0
+    assert main([]) == 2
+    assert main(["run"]) == 2
+
+
+def test_it_can_be_started_as_a_module(flows):
+    """``python -m june`` is the same command."""
+    done = subprocess.run(
+        [sys.executable, "-m", "june", "run", "flows_for_cli.py:half", "--input", "number=3", "--quiet"],
+        capture_output=True, text=True, check=True, cwd=flows.parent,
+    )  # fmt: skip
+    assert done.stdout == "1.5\n"

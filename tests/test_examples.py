@@ -1,0 +1,136 @@
+"""
+The main job, as a user runs it: from a shell, interrupted, resumed, and after an edit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+EXAMPLE = ROOT / "examples" / "stdlib_report.py"
+
+pytestmark = pytest.mark.slow  # each test starts other processes
+
+
+def start_june(*arguments: object, folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "june", "run", *map(str, arguments)],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+    )
+
+
+def june_run(*arguments: object, folder: Path) -> tuple[str, str]:
+    """Run ``june run`` to its end; give what it printed, and its progress."""
+    process = start_june(*arguments, folder=folder)
+    printed, said = process.communicate(timeout=120)
+    assert process.returncode == 0, said
+    return printed, said
+
+
+def done_in(progress: str) -> list[str]:
+    """Ids of the steps that a run's progress calls done."""
+    return re.findall(r"^(\S+): done in ", progress, flags=re.MULTILINE)
+
+
+def small_copy(folder: Path, names: tuple[str, ...] = ("ast.py", "bisect.py", "this.py")) -> Path:
+    """Copy the example, and have it measure a few files only."""
+    library = folder / "library"
+    library.mkdir()
+    for name in names:
+        shutil.copy(Path(os.__file__).parent / name, library)
+    text = EXAMPLE.read_text(encoding="utf-8")
+    edited = text.replace('Path(sysconfig.get_path("stdlib"))', 'Path(__file__).parent / "library"')
+    assert edited != text
+    path = folder / EXAMPLE.name
+    path.write_text(edited, encoding="utf-8")
+    return path
+
+
+def test_the_report_is_printed(tmp_path: Path):
+    """The report, and nothing else, is on standard output; ``--quiet`` says nothing beside it."""
+    printed, said = june_run(small_copy(tmp_path), "--input", "top=2", "--quiet", folder=tmp_path)
+    lines = printed.splitlines()
+    assert lines[0] == "# The standard library, measured"
+    assert lines[2].startswith("3 modules, ")
+    assert len([line for line in lines if line.startswith("| ")]) == 2 + 2
+    assert said == ""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is sent as a signal")
+def test_a_run_that_is_interrupted_goes_on_where_it_was(tmp_path: Path):
+    """After Ctrl-C half-way, the same command measures exactly the files that are left."""
+    command = (EXAMPLE, "--input", "top=3", "--resume", tmp_path / "report.json")
+    process = start_june(*command, folder=tmp_path)
+    assert process.stderr is not None
+    said = ""
+    for line in process.stderr:
+        said += line
+        if said.count("measure[") == 60:
+            break
+    process.send_signal(signal.SIGINT)
+    said += process.stderr.read()
+    assert process.wait(timeout=60) == 130
+    process.communicate()
+    assert re.search(r"^interrupted: \d+ of \d+ steps done$", said, flags=re.MULTILINE)
+    first = done_in(said)
+    saved = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
+    assert set(saved["steps"]) == set(first)
+
+    printed, said = june_run(*command, folder=tmp_path)
+    second = done_in(said)
+    everything = sorted([*first, *second])
+    names = sorted(path.name for path in Path(os.__file__).parent.glob("*.py"))
+    assert everything == sorted(
+        ["files", *(f"measure[{name}]" for name in names), "ranking", "report", "totals"]
+    )
+    assert len([one for one in second if one.startswith("measure[")]) == len(names) - (len(first) - 1)
+    assert f"\n{len(names)} modules, " in printed
+
+    printed_again, said = june_run(*command, folder=tmp_path)
+    assert done_in(said) == []
+    assert printed_again == printed
+
+
+def test_an_edit_of_a_helper_runs_what_uses_it(tmp_path: Path):
+    """An edit of ``rank_by`` re-runs the ranking and the report, and measures nothing anew."""
+    path = small_copy(tmp_path)
+    command = (path, "--input", "top=3", "--resume", "report.json")
+    first, _ = june_run(*command, folder=tmp_path)
+    text = path.read_text(encoding="utf-8")
+    edited = text.replace(
+        "return measure.branches / max(measure.functions, 1) * measure.longest", "return -measure.lines"
+    )
+    assert edited != text
+    path.write_text(edited, encoding="utf-8")
+    second, said = june_run(*command, folder=tmp_path)
+    assert done_in(said) == ["ranking", "report"]
+    assert "(code changed: helper rank_by() in stdlib_report.py)" in said
+    assert "(input 'ranking' changed)" in said
+    assert first != second
+    assert "ast" in first.splitlines()[6]
+    assert "this" in second.splitlines()[6]
+
+
+def test_a_changed_file_is_measured_again(tmp_path: Path):
+    """What a step reads from disk is in its key through ``vary``: one file changed, one file measured."""
+    path = small_copy(tmp_path)
+    command = (path, "--input", "top=3", "--resume", "report.json")
+    june_run(*command, folder=tmp_path)
+    with open(tmp_path / "library" / "this.py", "a", encoding="utf-8") as file:
+        file.write("\nif True:\n    pass\n")
+    _, said = june_run(*command, folder=tmp_path)
+    assert done_in(said) == ["measure[this.py]", "ranking", "totals", "report"]
