@@ -448,8 +448,8 @@ class Executor:
         if not isinstance(error, Exception):
             cause = error
             error = StepError(
-                f"step {one.id!r} ({one.node.declaration.place}) raised {type(cause).__name__}, "
-                "which is no exception of its own to fail with"
+                f"step {one.id!r} ({one.node.declaration.place}) raised {type(cause).__name__}, which would "
+                "end more than the step; raise an ordinary exception"
             )
             error.__cause__ = cause
         _hint_at_asyncio(error)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from june._signatures import MISSING
+from june.errors import InputError
 from june.fanout import Labels, items_of
 from june.graphs import Binding
 from june.inputs import Inputs
@@ -45,11 +46,19 @@ def blocked_by(one: TraceNode) -> str:
     return f"blocked by {one.id!r}, which {'failed' if one.status == 'failed' else 'was ' + one.status}"
 
 
+def lost_sources(sources: Sequence[AnyRun]) -> tuple[AnyRun | None, AnyRun | None]:
+    """Find the first of a parameter's sources that was skipped, and the first that failed or was blocked."""
+    skipped = next((source for source in sources if source.outcome == SKIPPED), None)
+    failed = next((source for source in sources if source.outcome == FAILED), None)
+    return skipped, failed
+
+
 class Families:
     """The ``each`` steps of one run."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
+        self._checked: dict[Family, tuple[Sequence[str], Sequence[Any]]] = {}
 
     # -- The beginning.
 
@@ -63,11 +72,26 @@ class Families:
         family.gated_by = frozenset(gated_by)
         family.gate = len(gated_by)
 
-    def begin(self, family: Family, given: Mapping[str, Any]) -> None:
-        """Make the instances of a family that runs over something that the run was given."""
+    def check(self, family: Family, given: Mapping[str, Any]) -> None:
+        """
+        Check that a family can run over what the run was given for it.
+
+        Raises:
+            InputError: If not.
+        """
         source = cast(Binding, family.node.item).source
         if type(source) is str:
-            self._expand(family, given[source])
+            try:
+                self._checked[family] = self._items(family, given[source])
+            except Exception as error:
+                where = f"step {family.id!r} ({family.node.declaration.place})"
+                raise InputError(f"input {source!r}, which {where} runs over: {error}") from error
+
+    def begin(self, family: Family) -> None:
+        """Make the instances of a family that runs over something that the run was given, and was checked."""
+        source = cast(Binding, family.node.item).source
+        if type(source) is str:
+            self._make(family, *self._checked.pop(family))
 
     # -- What happens to sources.
 
@@ -100,13 +124,12 @@ class Families:
         for binding in family.node.bindings:
             if binding is family.node.item:
                 continue
-            for index in binding.steps():
-                source = self._host.nodes[index]
-                if source.outcome == SKIPPED and binding.default is MISSING:
-                    self.end(family, "skipped", source)
-                    return
-                if source.outcome == FAILED:
-                    lost = lost or source
+            skipped, failed = lost_sources([self._host.nodes[index] for index in binding.steps()])
+            if skipped is None:
+                lost = lost or failed
+            elif binding.default is MISSING:
+                self.end(family, "skipped", skipped)
+                return
         if lost is not None:
             self.end(family, "blocked", lost)
             return
@@ -123,18 +146,22 @@ class Families:
 
     def _expand(self, family: Family, source: Any) -> None:
         """Make the instances of a family from the items it runs over."""
-        inputs = self._host.inputs
         try:
-            keys, items = items_of(source)
-            contributions = [inputs.contribution(item) for item in items]
-            labels = Labels(family.id, family.node.declaration.label).of(keys, items, contributions)
+            labels, of = self._items(family, source)
         except Exception as error:
             family.error = error
             error.add_note(f"in step {family.id!r} ({family.node.declaration.place}), finding its items")
             self._host.note_failure(family)
             self.end(family, "failed", family)
             return
-        self._make(family, labels, list(zip(items, contributions, strict=True)))
+        self._make(family, labels, of)
+
+    def _items(self, family: Family, source: Any) -> tuple[Sequence[str], Sequence[tuple[Any, bytes | None]]]:
+        """Spell out what a family runs over: labels, and items with what they add to a key."""
+        keys, items = items_of(source)
+        contributions = [self._host.inputs.contribution(item) for item in items]
+        labels = Labels(family.id, family.node.declaration.label).of(keys, items, contributions)
+        return labels, list(zip(items, contributions, strict=True))
 
     def _make(self, family: Family, labels: Sequence[str], of: Sequence[Any]) -> None:
         """Make the instances of a family, and of those chained to it."""

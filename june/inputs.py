@@ -11,7 +11,7 @@ from june._signatures import MISSING
 from june.fingerprints import Fingerprinter, KeyFailure
 from june.graphs import EXTERNAL, ITEM, LIST, STEP, VALUE, Binding
 from june.keys import VARY_TAG, Recipe, list_contribution
-from june.stepruns import KNOWN, PENDING, SKIPPED, AnyRun, Family, InstanceRun, StepRun
+from june.stepruns import KNOWN, SKIPPED, AnyRun, Family, InstanceRun, StepRun
 from june.traces import NOTHING
 
 NO_ARGUMENTS: Mapping[str, Any] = {}
@@ -111,8 +111,13 @@ class Inputs:
     def taken(self, one: StepRun, names: Container[str] | None = None) -> Iterator[AnyRun]:
         """The steps that a step's parameters take from, or those parameters' that *names* has."""
         for binding in one.node.bindings:
-            if binding.how != VALUE and binding.how != EXTERNAL and (names is None or binding.name in names):
-                yield from self.sources(one, binding)
+            if binding.how == VALUE or binding.how == EXTERNAL:
+                continue
+            if names is None or binding.name in names:
+                sources = self.sources(one, binding)
+                # Where one of a list was skipped, the parameter gets its default, and takes from none.
+                if binding.how != LIST or not any(source.outcome == SKIPPED for source in sources):
+                    yield from sources
 
     def lacking(self, one: StepRun, names: Container[str] | None = None) -> list[AnyRun]:
         """
@@ -132,7 +137,7 @@ class Inputs:
         for source in sources:
             if source.outcome == SKIPPED:
                 continue
-            if isinstance(source, Family) and source.outcome == PENDING:
+            if isinstance(source, Family) and source.outcome != KNOWN:
                 found[source] = None
                 continue
             for instance in source.instances():

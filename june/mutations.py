@@ -83,7 +83,7 @@ class Mutations:
         A result that only this step takes is let go: who asks for it later gets what was saved.
 
         Returns:
-            A warning for each argument that changed, and why what the attempt gave cannot be trusted, or None.
+            A warning for each argument that changed; why the attempt's result cannot be trusted, or None.
         """
         if not self._given:
             return _NOTHING_FOUND
@@ -105,8 +105,8 @@ class Mutations:
                 self._undo(source)
                 others = f" (or one that ran beside it: {listed(beside)})" if beside else ""
                 warnings.append(
-                    f"step {name_of(one)}{others} changed its argument, {name}. Steps that take it later get it "
-                    "as it was; change a copy instead"
+                    f"step {name_of(one)}{others} changed its argument, {name}. "
+                    "Steps that take it later get it as it was; change a copy instead"
                 )
         return warnings, tainted
 
@@ -137,6 +137,10 @@ class Mutations:
 
 
 _NOTHING_FOUND: tuple[list[str], None] = ([], None)
+
+
+def _named(source: _Source) -> str:
+    return f"the input {source!r}" if isinstance(source, str) else f"the result of step {name_of(source)}"
 
 
 def _seen_changing(name: str) -> Inexact:

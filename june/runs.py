@@ -21,7 +21,7 @@ from typing import Any, cast
 from june._signatures import MISSING
 from june.codec import Inexact
 from june.errors import ResultError, ResultWarning
-from june.families import Families, blocked_by
+from june.families import Families, blocked_by, lost_sources
 from june.fingerprints import Fingerprinter, KeyFailure
 from june.graphs import Graph
 from june.inputs import Inputs
@@ -93,6 +93,10 @@ class Run:
         self.inputs = Inputs(self.nodes, {**options.inputs, **options.resources}, contributions, session)
         self._mutations = Mutations(graph, self.inputs)
         self._families = Families(self)
+        given = {**options.inputs, **options.resources}
+        for one in self.nodes:
+            if isinstance(one, Family):
+                self._families.check(one, given)
 
     def _lay_out(self, session: Fingerprinter) -> tuple[Sequence[AnyRun], Sequence[Sequence[int]]]:
         """Make a `StepRun` or `Family` for each node, and note who takes from whom."""
@@ -138,9 +142,8 @@ class Run:
                 pass
             elif not one.remaining:
                 self.queues.add_first(one)
-        given = {**self.options.inputs, **self.options.resources}
         for family in families:
-            self._families.begin(family, given)
+            self._families.begin(family)
         self._settle()
 
     def _needed(self) -> set[int]:
@@ -531,12 +534,12 @@ class Run:
         """Tell whether a step's inputs let it go on; where not, skip or block it."""
         failed: TraceNode | None = None
         for binding in one.node.bindings:
-            for source in self.inputs.sources(one, binding):
-                if source.outcome == SKIPPED and binding.default is MISSING:
-                    self.skip(one, f"{source.id!r} was skipped")
-                    return False
-                if source.outcome == FAILED:
-                    failed = failed or source
+            skipped, lost = lost_sources(self.inputs.sources(one, binding))
+            if skipped is None:
+                failed = failed or lost
+            elif binding.default is MISSING:
+                self.skip(one, f"{skipped.id!r} was skipped")
+                return False
         if failed is not None:
             self.block(one, failed)
             return False
@@ -576,13 +579,15 @@ class Run:
         """Have *one* wait for each thing that it lacks, and note those; tell whether it lacks nothing."""
         lacking = self.inputs.lacking(one, names)
         lost = next((source for source in lacking if source.status in _LOST), None)
+        # Where one is lost the others are asked for all the same: which steps run must not depend on how
+        # early that was.
+        asked += lacking
         if lost is not None:
             self.block(one, lost)
             return False
         for source in lacking:
             self._wait(source, one)
         one.missing = len(lacking)
-        asked += lacking
         return not lacking
 
     @staticmethod

@@ -71,6 +71,7 @@ class Taste:
     asks: float = 0.3
     after: float = 0.2
     inline: float = 0.2
+    limited: float = 0.25
     threads: bool = False
 
 
@@ -130,7 +131,7 @@ def drawn_step(draw: Callable[..., Any], unit_id: str, before: list[StepPlan], t
         version="1" if chance(draw, 0.1) else None,
         after=(draw(st.sampled_from(before)).id,) if before and chance(draw, taste.after) else (),
         attempts=draw(st.sampled_from([1, 1, 1, 2, 3])),
-        limit="few" if chance(draw, 0.25) else None,
+        limit="few" if chance(draw, taste.limited) else None,
     )
 
 
@@ -331,7 +332,7 @@ def scenarios(
                 inputs,
                 drawn_failures(draw, plan),
                 {} if honest else drawn_drift(draw, plan),
-                draw(st.sampled_from(["json", "direct", "dict"])),
+                draw(st.sampled_from(["json", "direct", "dict", "indented", "by hand"])),
                 draw(st.sampled_from([16, 1, 2, 3])),
                 draw(st.integers(0, 2**32 - 1)),
             )

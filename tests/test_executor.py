@@ -12,6 +12,7 @@ import trio
 import trio.lowlevel
 
 from june import (
+    ResultWarning,
     Retry,
     RunCancelled,
     RunFailed,
@@ -697,14 +698,14 @@ async def test_what_was_made_beside_a_change_is_not_saved(autojump_clock):
     async def late(rows: list[int]) -> int:
         return len(rows)
 
-    with pytest.warns(UserWarning) as caught:
+    with pytest.warns(ResultWarning) as caught:
         result = await run_async(changes, reads, early, late)
     assert list(result.snapshot()) == ["rows", "late"]
     assert result.steps["late"] == 1
     texts = [str(warning.message) for warning in caught]
     assert any("'early'" in text and "(or one that ran beside it: 'changes' " in text for text in texts)
     assert any(
-        "'reads'" in text and "was made while another step changed the result of 'rows'" in text
+        "'reads'" in text and "was made while another step changed the result of step 'rows'" in text
         for text in texts
     )
 

@@ -9,7 +9,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from june import GraphError, RunFailed, run, run_async, step
+from june import GraphError, InputError, RunFailed, run, run_async, step
 from june.fanout import encoded
 
 
@@ -123,14 +123,33 @@ def test_items_come_from_any_collection(items):
 @pytest.mark.parametrize("items", ["text", b"bytes", 7, None])
 def test_what_cannot_be_run_over(items):
     """Text and single values are refused, with the step's place."""
-    with pytest.raises(RunFailed) as caught:
+    line = double.__wrapped__.__code__.co_firstlineno
+    problem = f"each runs over a list, tuple, set or mapping, and {items!r} is a {type(items).__name__}"
+    with pytest.raises(InputError) as caught:
         run(total, inputs={"numbers": items})
-    [error] = caught.value.exceptions
-    assert str(error) == (
-        f"each runs over a list, tuple, set or mapping, and {items!r} is a {type(items).__name__}"
+    assert str(caught.value) == (
+        f"input 'numbers', which step 'double' (test_fanout.py:{line}) runs over: {problem}"
     )
-    assert error.__notes__[0].startswith("in step 'double' (test_fanout.py:")
-    assert statuses(caught.value) == {"double": "failed", "plus": "blocked", "total": "blocked"}
+
+    @step(id="made")
+    def made():
+        return items
+
+    @step(id="over", each={"item": made}, version="1")
+    def over(item) -> int:
+        return 1
+
+    @step(id="behind")
+    def behind(over) -> int:
+        return 1
+
+    with pytest.raises(RunFailed) as failed:
+        run(behind, strict=not isinstance(items, bytes), on_error="continue")
+    if not isinstance(items, bytes):
+        [error] = failed.value.exceptions
+        assert str(error) == problem
+        assert error.__notes__[0].startswith("in step 'over' (test_fanout.py:")
+        assert statuses(failed.value) == {"made": "done", "over": "failed", "behind": "blocked"}
 
 
 def test_a_label_names_instances():
@@ -172,9 +191,9 @@ def test_items_without_a_name_are_named_by_a_hash():
 )
 def test_different_items_under_one_label_are_an_error(items, one, other, label):
     """Two instances never share an id; the error names both items."""
-    with pytest.raises(RunFailed) as caught:
+    with pytest.raises(InputError) as caught:
         run(double, inputs={"numbers": items})
-    [error] = caught.value.exceptions
+    error = caught.value.__cause__
     assert isinstance(error, GraphError)
     assert str(error) == (
         f"step 'double' would have two instances named {label!r}: for {one} and for {other}. Say label=, a "

@@ -5,6 +5,7 @@ Rounds of any graph, with any edits and failures between, against the naive orac
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from june import RunFailed, RunResult, Snapshot
+from june import RunFailed, RunResult, Snapshot, Update
 from tests.oracle import Look, Plan, Round, Saved, typed
 from tests.strategies_graphs import LIMIT, Played, Taste, Turn, interventions, play, scenarios
 
@@ -197,10 +198,20 @@ def play_turns(turns: list[Turn], virtual: bool = True) -> None:
 
 def carried(played: Played, through: str) -> Any:
     """Give the snapshot of a run to the next one, in one of the ways there are."""
-    if through == "json":
-        return Snapshot.from_json(played.snapshot.to_json())
-    if through == "dict":
-        return played.snapshot.to_dict()
+    match through:
+        case "json":
+            return Snapshot.from_json(played.snapshot.to_json())
+        case "indented":
+            return Snapshot.from_json(played.snapshot.to_json(indent=2))
+        case "dict":
+            return played.snapshot.to_dict()
+        case "by hand":
+            found = played.snapshot.to_dict()
+            entries = {
+                unit_id: {"result": entry["result"], "cacheKey": entry["cacheKey"]}
+                for unit_id, entry in reversed(found["steps"].items())
+            }
+            return {"steps": entries, "unsaved": found.get("unsaved", {}), "version": 1}
     return played.ended if isinstance(played.ended, RunResult) else played.snapshot
 
 
@@ -215,33 +226,37 @@ def check_fresh(turn: Turn, played: Played) -> None:
 
 
 def saved_by(told: Round, played: Played, ledger: Ledger) -> Saved:
-    """
-    Check the snapshot of a run that ended early, and tell it in the oracle's words.
-
-    Whatever finished is there; whatever was saved before is there too, unless its key changed.
-    """
+    """Check a run that ended early, and tell its snapshot in the oracle's words."""
     probe = played.probe
     assert probe.problems == []
     executed = told.executions()
     for unit_id, arguments in probe.began:
         assert typed(arguments) == typed(told.arguments_of(unit_id))
-    counted = {unit_id: sum(1 for one, _ in probe.began if one == unit_id) for unit_id, _ in probe.began}
+    counted = Counter(unit_id for unit_id, _ in probe.began)
     assert all(count <= executed[unit_id] for unit_id, count in counted.items())
+    return saved_in(told, played.snapshot, set(probe.finished), ledger)
+
+
+def saved_in(told: Round, snapshot: Snapshot, finished: set[str], ledger: Ledger) -> Saved:
+    """
+    Check the snapshot of a run that has not gone to its end, and tell it in the oracle's words.
+
+    Whatever finished is there; whatever was saved before is there too, unless its key changed.
+    """
     keys, after = told.keys(), told.after()
-    found = played.snapshot.to_dict()
+    found = snapshot.to_dict()
     entries: dict[str, tuple[object, Any]] = {}
     for unit_id, entry in found["steps"].items():
         before = told.saved.entries.get(unit_id)
-        entries[unit_id] = after.entries[unit_id] if unit_id in probe.finished or before is None else before
+        entries[unit_id] = after.entries[unit_id] if unit_id in finished or before is None else before
         if before is None:
-            assert unit_id in probe.finished, f"{unit_id} has not finished"
+            assert unit_id in finished, f"{unit_id} has not finished"
         ledger.check(unit_id, entries[unit_id][0], entry["cacheKey"])
-    for unit_id in probe.finished:
+    for unit_id in finished:
         assert unit_id in entries or unit_id not in after.entries, f"{unit_id} has finished, and is lost"
     for unit_id, (key, _) in told.saved.entries.items():
-        assert unit_id in entries or after.entries.get(unit_id, ("",))[0] != key, (
-            f"{unit_id} was saved, and is lost"
-        )
+        kept = after.entries.get(unit_id, ("",))[0] == key
+        assert unit_id in entries or not kept, f"{unit_id} was saved, and is lost"
     unsaved = {}
     for unit_id, cache_key in found.get("unsaved", {}).items():
         unsaved[unit_id] = ledger.meant.setdefault((unit_id, cache_key), keys.get(unit_id))
@@ -309,6 +324,44 @@ def test_a_failure_loses_nothing_that_finished(turns: list[Turn], on_error: str)
             assert isinstance(played.ended, RunFailed)
         saved = saved_by(told, played, ledger)
         snapshot = carried(played, turn.through)
+    told = Round(turn.plan, turn.inputs, saved)
+    again = play(turn.plan, turn.inputs, seed=turn.seed, snapshot=snapshot)
+    check_round(told, again, ledger, 16)
+    check_fresh(turn, again)
+
+
+@given(scenarios(), st.integers(0, 40))
+@examples(100)
+def test_a_snapshot_taken_at_any_moment_is_a_place_to_go_on_from(turns: list[Turn], moment: int) -> None:
+    """A snapshot taken at any update holds all that is done by then, never changes, and the next run goes on from it."""
+    saved = Saved()
+    snapshot: Any = None
+    ledger = Ledger()
+    for turn in turns:
+        taken: list[tuple[Snapshot, bytes, set[str]]] = []
+        passed = 0
+
+        def look(update: Update) -> None:
+            nonlocal passed
+            passed += 1
+            if passed in (1, moment):
+                done = {node.id for node in update.handle.trace if node.status == "done" and not node.resumed}
+                now = update.handle.snapshot().to_json()
+                taken.append((update.handle.snapshot(), now, done))  # noqa: B023
+
+        told = Round(turn.plan, turn.inputs, saved, turn.failures)
+        play(
+            turn.plan,
+            turn.inputs,
+            failures=turn.failures,
+            seed=turn.seed,
+            snapshot=snapshot,
+            concurrency=turn.concurrency,
+            on_update=look,
+        )
+        for snapshot, now, done in taken:
+            assert snapshot.to_json() == now
+            saved = saved_in(told, snapshot, done, ledger)
     told = Round(turn.plan, turn.inputs, saved)
     again = play(turn.plan, turn.inputs, seed=turn.seed, snapshot=snapshot)
     check_round(told, again, ledger, 16)

@@ -180,7 +180,7 @@ def test_start_raises_at_the_end_of_its_block():
 def test_a_block_that_raises_cancels_its_run():
     """What a block raises comes out as it is, and the run is over by then."""
     running = threading.Event()
-    with pytest.raises(KeyError):  # noqa: PT012 - the block is what is tested
+    with pytest.raises(KeyError):  # noqa: PT012, SIM117 - the block is what is tested
         with start(forever, on_update=lambda update: running.set()) as handle:
             assert running.wait(10)
             raise KeyError("mine")
@@ -383,7 +383,8 @@ def test_a_step_that_exits_fails():
     [error] = caught.value.exceptions
     line = exits.__wrapped__.__code__.co_firstlineno
     assert str(error) == (
-        f"step 'exits' (test_running.py:{line}) raised SystemExit, which is no exception of its own to fail with"
+        f"step 'exits' (test_running.py:{line}) raised SystemExit, which would end more than the step; "
+        "raise an ordinary exception"
     )
     assert isinstance(error.__cause__, SystemExit)
 

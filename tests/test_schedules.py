@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import itertools
 import random
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -185,3 +186,19 @@ def test_no_slot_is_idle_while_a_step_could_start(turns: list[Turn], concurrency
                     full = len(running) == concurrency
                     limit_full = id_of(unit) in limited and len(running & limited) == LIMIT
                     assert full or limit_full, f"{id_of(unit)} waited from {moment} to {later}"
+
+
+@given(scenarios(replace(PLAIN, limited=0.0), rounds=1), st.integers(1, 3))
+@examples(100)
+def test_ready_steps_start_in_graph_order(turns: list[Turn], concurrency: int) -> None:
+    """Of the steps that wait for a slot, the first in graph order starts first; instances in the order of their items."""
+    turn = turns[0]
+    played = play(turn.plan, turn.inputs, seed=turn.seed, concurrency=concurrency)
+    table = Timetable(Round(turn.plan, turn.inputs), played)
+    units = [unit for name in table.told.order for unit in table.told.units(name)]
+    starts = [(played.probe.times[id_of(unit)][0], table.ready(unit)) for unit in units]
+    for place, (started, _) in enumerate(starts):
+        for other, (started_later, ready) in enumerate(starts[:place]):
+            assert not ready < started < started_later, (
+                f"{id_of(units[place])} overtook {id_of(units[other])}"
+            )

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shlex
 import sys
 import traceback
@@ -64,7 +65,8 @@ def execute(arguments: argparse.Namespace) -> int:
             on_update=None if arguments.quiet else _show,
         )
     except (GraphError, InputError, SnapshotError, UsageError, ValueError) as error:
-        _say(f"june run: {error}")
+        # The library speaks of its own arguments.
+        _say("june run: " + re.sub(r"pass inputs=\{'(\w+)': \.\.\.\}", r"pass --input \1=VALUE", str(error)))
         return 2
     except (RunFailed, RunCancelled) as error:
         return _ended(error, arguments)

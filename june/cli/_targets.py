@@ -138,12 +138,11 @@ def _parse(name: str, text: str, annotation: Any) -> Any:
         except (msgspec.DecodeError, UnicodeError):
             return text
     codec = codec_for(annotation)
-    problem: Exception | None = None
     for written in (text, msgspec.json.encode(text).decode()):
         # What is not JSON may still be the text of a date, a path or an optional str.
         try:
             return codec.decode(written.encode())
-        except (Undecodable, UnicodeError) as error:
-            problem = problem or error
+        except (Undecodable, UnicodeError):
+            continue
     wanted = getattr(annotation, "__name__", annotation)
-    raise UsageError(f"--input {name}={text}: it does not read as {wanted} ({problem})")
+    raise UsageError(f"--input {name}={text}: this does not read as {wanted}")

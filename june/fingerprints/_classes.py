@@ -188,9 +188,11 @@ def _counts(cls: type, name: str, value: object, form: ClassForm) -> bool:
         return not (issubclass(cls, enum.Enum) and name in cls.__members__) and _holds(cls, name)
     if issubclass(cls, enum.Enum) and (name.startswith("_") or name in cls.__members__):
         return False
-    function = value.__func__ if issubclass(type(value), (staticmethod, classmethod)) else value
+    function: Any = value
+    if issubclass(type(value), (staticmethod, classmethod)):
+        function = function.__func__
     if form.tree is None and is_a(function, types.FunctionType):
-        # Without the statement nothing says who wrote it; leaving out too much would be worse than too little.
+        # Without the statement nothing says who wrote it; too much is better than too little.
         return is_perhaps_written(function, name)
     if issubclass(cls, tuple) and type_attribute(cls, "_fields") is not None:
         return False
