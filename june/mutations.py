@@ -62,9 +62,10 @@ class Mutations:
                     break
             else:
                 return
-        given = list(self._shared(one))
+        # Each once, though several parameters may take the same.
+        given = dict(self._shared(one))
         if given:
-            self._given[one] = given
+            self._given[one] = list(given.items())
 
     def _shared(self, one: StepRun) -> Iterator[tuple[_Source, Any]]:
         for source in self._inputs.taken(one):

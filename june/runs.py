@@ -122,7 +122,8 @@ class Run:
                 if dependents[source] is _NONE:
                     dependents[source] = []
                 dependents[source].append(index)
-                nodes[source].consumers += 1
+                # An each step has any number of instances.
+                nodes[source].consumers += 1 if isinstance(new, StepRun) else 2
         for index in self._targets:
             # A target's result is asked for by whoever started the run.
             nodes[index].consumers += 1

@@ -727,3 +727,23 @@ async def test_a_shared_input_that_changes_is_undone(autojump_clock):
     ):
         result = await run_async(changes, reads, inputs={"rows": [1]})
     assert result.result == (2, 1)
+
+
+async def test_an_argument_that_nobody_changes_is_no_concern(autojump_clock):
+    """Steps and instances that take one mutable result, also twice or at the same time, are all saved."""
+
+    @step(id="rows")
+    async def rows() -> list[int]:
+        return [1]
+
+    @step(id="twice", needs={"one": rows, "two": rows})
+    async def twice(one: list, two: list) -> int:
+        return len(one) + len(two)
+
+    @step(id="many", each={"number": "numbers"})
+    async def many(number: int, rows: list) -> int:
+        await trio.sleep(number)
+        return number
+
+    result = await run_async(twice, many, inputs={"numbers": [2, 1]})
+    assert list(result.snapshot()) == ["rows", "twice", "many[1]", "many[2]"]
