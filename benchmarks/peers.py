@@ -19,7 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from benchmarks.figures import Figure, Row, Sizes, in_tasks
+from benchmarks.figures import Figure, Row, Sizes, times
 from benchmarks.timing import Work, compare
 from benchmarks.yardsticks import bare_tasks
 
@@ -106,7 +106,7 @@ def _hamilton_execute(text: Callable[[int], str], at_most: int | None, sizes: Si
                 assert len(built.execute(names)) == count
 
         work = Work(do=execute, count=count * repeats)
-        return in_tasks(compare(work, bare_tasks(sizes.steps), sizes.rounds))
+        return times(compare(work, bare_tasks(sizes.steps), sizes.rounds))
 
 
 def _hamilton_build(text: Callable[[int], str], sizes: Sizes) -> Figure:
@@ -115,7 +115,7 @@ def _hamilton_build(text: Callable[[int], str], sizes: Sizes) -> Figure:
     count = sizes.peer_steps
     with _module(text(count)) as module:
         work = Work(do=lambda _: driver.Builder().with_modules(module).build(), count=count)
-        return in_tasks(compare(work, bare_tasks(sizes.steps), min(sizes.rounds, 5)))
+        return times(compare(work, bare_tasks(sizes.steps), min(sizes.rounds, 5)))
 
 
 def _hamilton_reuse(text: Callable[[int], str], sizes: Sizes) -> Figure:
@@ -131,7 +131,7 @@ def _hamilton_reuse(text: Callable[[int], str], sizes: Sizes) -> Figure:
 
         build().execute(names)
         work = Work(do=lambda built: built.execute(names), prepare=build, count=count)
-        return in_tasks(compare(work, bare_tasks(sizes.steps), min(sizes.rounds, 5)))
+        return times(compare(work, bare_tasks(sizes.steps), min(sizes.rounds, 5)))
 
 
 # -- joblib: calls of one memoized function; it has no graph, so a loop stands for it.
@@ -150,7 +150,7 @@ def _joblib_call(sizes: Sizes) -> Figure:
 
     call = joblib.Memory(None, verbose=0).cache(_no_op)
     work = Work(do=lambda _: [call(number) for number in range(sizes.steps)], count=sizes.steps)
-    return in_tasks(compare(work, bare_tasks(sizes.steps), sizes.rounds))
+    return times(compare(work, bare_tasks(sizes.steps), sizes.rounds))
 
 
 def _joblib_reuse(function: Callable[..., int], parameters: int, sizes: Sizes) -> Figure:
@@ -165,7 +165,7 @@ def _joblib_reuse(function: Callable[..., int], parameters: int, sizes: Sizes) -
             return [call(*some) for some in arguments]
 
         work = Work(do=calls, count=sizes.peer_steps)
-        return in_tasks(compare(work, bare_tasks(sizes.steps), min(sizes.rounds, 5)))
+        return times(compare(work, bare_tasks(sizes.steps), min(sizes.rounds, 5)))
     finally:
         shutil.rmtree(store)
 

@@ -7,6 +7,7 @@ import json
 import sys
 import tracemalloc
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from benchmarks.graphs import wide
@@ -45,7 +46,7 @@ def fresh(count: int, repeats: int, rounds: int) -> float:
         for _ in range(repeats):
             _all_in(steps)
 
-    return compare(Work(do=work, count=count * repeats), bare_tasks(_TASKS), rounds).middle
+    return median(compare(Work(do=work, count=count * repeats), bare_tasks(_TASKS), rounds).processor)
 
 
 def reused(count: int, repeats: int, rounds: int) -> float:
@@ -62,7 +63,7 @@ def reused(count: int, repeats: int, rounds: int) -> float:
             results = run(graph(steps), snapshot=Snapshot.from_json(data)).steps
             assert len(results) == count
 
-    return compare(Work(do=work, count=count * repeats), bare_tasks(_TASKS), rounds).middle
+    return median(compare(Work(do=work, count=count * repeats), bare_tasks(_TASKS), rounds).processor)
 
 
 def memory(count: int, traced: bool) -> float:

@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from benchmarks import graphs, sources
-from benchmarks.figures import Figure, Row, Sizes, in_milliseconds, in_tasks, times
+from benchmarks.figures import Figure, Row, Sizes, in_milliseconds, times, times_on_the_wall
 from benchmarks.processes import import_seconds, probe
 from benchmarks.timing import Work, compare
 from benchmarks.yardsticks import bare_tasks, json_decode
@@ -26,7 +26,7 @@ def _all_in(make: MakeSteps, sizes: Sizes) -> Figure:
     """Run a graph and write its snapshot."""
     built = graph(make(sizes.steps))
     work = Work(do=lambda _: run(built).snapshot().to_json(), count=sizes.steps)
-    return in_tasks(compare(work, bare_tasks(sizes.steps), sizes.rounds))
+    return times(compare(work, bare_tasks(sizes.steps), sizes.rounds))
 
 
 def _reuse(make: MakeSteps, sizes: Sizes) -> Figure:
@@ -41,19 +41,19 @@ def _reuse(make: MakeSteps, sizes: Sizes) -> Figure:
 
     # A loaded snapshot keeps what it has once decoded, so each turn loads its own.
     work = Work(do=reuse, prepare=lambda: Snapshot.from_json(data), count=sizes.steps)
-    return in_tasks(compare(work, bare_tasks(sizes.steps), sizes.rounds))
+    return times(compare(work, bare_tasks(sizes.steps), sizes.rounds))
 
 
 def _bind(make: MakeSteps, sizes: Sizes) -> Figure:
     """Make the bound copies."""
     work = Work(do=lambda _: make(sizes.steps), count=sizes.steps)
-    return in_tasks(compare(work, bare_tasks(sizes.steps), sizes.rounds))
+    return times(compare(work, bare_tasks(sizes.steps), sizes.rounds))
 
 
 def _build(make: MakeSteps, sizes: Sizes) -> Figure:
     """Build the graph of bound copies, which are new in each turn."""
     work = Work(do=graph, prepare=lambda: make(sizes.steps), count=sizes.steps)
-    return in_tasks(compare(work, bare_tasks(sizes.steps), sizes.rounds))
+    return times(compare(work, bare_tasks(sizes.steps), sizes.rounds))
 
 
 def _first_seen(sizes: Sizes) -> Figure:
@@ -75,7 +75,7 @@ def _threads(sizes: Sizes) -> Figure:
     """Run no-op thread steps on 16 slots."""
     built = graph(graphs.wide_threads(sizes.steps))
     work = Work(do=lambda _: run(built, concurrency=16), count=sizes.steps)
-    return in_tasks(compare(work, bare_tasks(sizes.steps), sizes.rounds))
+    return times_on_the_wall(compare(work, bare_tasks(sizes.steps), sizes.rounds))
 
 
 def _updated(built: Graph, on_update: Callable[[Update], object]) -> Work:
@@ -92,7 +92,7 @@ def _updates(sizes: Sizes) -> Figure:
 def _updates_over_tasks(sizes: Sizes) -> Figure:
     """Run with an ``on_update`` that does nothing."""
     built = graph(graphs.wide(sizes.steps))
-    return in_tasks(compare(_updated(built, lambda update: None), bare_tasks(sizes.steps), sizes.rounds))
+    return times(compare(_updated(built, lambda update: None), bare_tasks(sizes.steps), sizes.rounds))
 
 
 def _loading(sizes: Sizes) -> Figure:
@@ -114,7 +114,7 @@ def _growth(name: str, factor: int, sizes: Sizes) -> Figure:
     around = [(before + after) / 2 for before, after in pairwise(small_costs)]
     ratios = [one / beside for one, beside in zip(large_costs, around, strict=True)]
     note = f"{median(large_costs):.2f} T at {large:,}, {median(small_costs):.2f} T at {small:,}"
-    return Figure(median(ratios), min(ratios), note)
+    return Figure(median(ratios), min(ratios), note=note)
 
 
 def _memory(traced: bool, sizes: Sizes) -> Figure:
@@ -133,7 +133,7 @@ def _import(sizes: Sizes) -> Figure:
         f"{name} {median(seconds) * 1e3:.0f} ms"
         for name, seconds in zip(("june", "trio"), zip(*pairs, strict=True), strict=True)
     )
-    return Figure(median(differences), min(differences), note)
+    return Figure(median(differences), min(differences), note=note)
 
 
 ROWS: Sequence[Row] = (

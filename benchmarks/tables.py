@@ -9,7 +9,7 @@ from benchmarks.figures import Figure, Row, Sizes
 
 __all__ = ["head", "line"]
 
-_WIDTHS = "{:<23}{:>9} {:<6}{:>9}{:>8}  {:<6}{}"
+_WIDTHS = "{:<22}{:>8} {:<6}{:>8}{:>8}{:>7}  {:<6}{}"
 
 
 def head(sizes: Sizes) -> str:
@@ -18,9 +18,10 @@ def head(sizes: Sizes) -> str:
         [
             f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, "
             f"{os.cpu_count()} cores; {sizes.steps:,} steps, median of {sizes.rounds} turns",
-            "T is the cost of a bare trio task, measured by turns with the row in the same process.",
+            "T is the cost of a bare trio task, measured by turns with the row in the same process. Medians are of",
+            "processor time, with the clock on the wall beside it; threads and imports go by the wall alone.",
             "",
-            _WIDTHS.format("row", "median", "", "least", "goal", "holds", "what"),
+            _WIDTHS.format("row", "median", "", "least", "wall", "goal", "holds", "what"),
         ]
     )
 
@@ -31,7 +32,10 @@ def line(row: Row, figure: Figure) -> str:
     holds = "" if row.goal is None else "yes" if figure.middle <= row.goal else "NO"
     name = "  " + row.name.partition("/")[2] if "/" in row.name else row.name
     what = f"{row.what} ({figure.note})" if figure.note else row.what
-    return _WIDTHS.format(name, _number(figure.middle), row.unit, _number(figure.least), goal, holds, what)
+    wall = "" if figure.wall is None else _number(figure.wall)
+    return _WIDTHS.format(
+        name, _number(figure.middle), row.unit, _number(figure.least), wall, goal, holds, what
+    )
 
 
 def _number(value: float) -> str:

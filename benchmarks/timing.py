@@ -3,7 +3,8 @@ Timing: one piece of work beside another that serves as its yardstick.
 
 A machine that others use too is fast in one second and slow in the next, so a figure alone says little.
 Yardstick and work take turns, each turn of the work is divided by the mean of the yardsticks around it, and
-the median of these ratios is what counts.
+the median of these ratios is what counts. Each turn is timed by two clocks: the processor's time, in which
+what else the machine does hardly shows, and the one on the wall, which also sees threads wait.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ import gc
 from collections.abc import Callable
 from itertools import pairwise
 from statistics import median
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import attrs
 
-__all__ = ["Ratio", "Work", "compare"]
+__all__ = ["Ratio", "Turn", "Work", "compare"]
 
 
 def _nothing() -> None:
@@ -40,15 +41,31 @@ class Work:
     count: int = 1
     prepare: Callable[[], Any] = _nothing
 
-    def seconds(self) -> float:
-        """Do it once, and give the seconds a unit."""
+    def turn(self) -> Turn:
+        """Do it once, and time it."""
         needed = self.prepare()
         gc.collect()
-        began = perf_counter()
+        wall_began = perf_counter()
+        began = process_time()
         kept = self.do(needed)
-        ended = perf_counter()
+        ended = process_time()
+        wall_ended = perf_counter()
         del kept, needed
-        return (ended - began) / self.count
+        return Turn((ended - began) / self.count, (wall_ended - wall_began) / self.count)
+
+
+@attrs.frozen
+class Turn:
+    """
+    How long one turn took, a unit.
+
+    Attributes:
+        processor: Seconds of processor time, of all threads.
+        wall: Seconds that went by.
+    """
+
+    processor: float
+    wall: float
 
 
 @attrs.frozen
@@ -57,24 +74,26 @@ class Ratio:
     How one piece of work compares with another.
 
     Attributes:
-        ratios: The ratio of each turn, per unit of both.
-        seconds: Seconds that each turn of the work took, a unit.
-        yardsticks: Seconds that each turn of the yardstick took, a unit.
+        work: The turns of the work.
+        yardstick: The turns of the yardstick, one more.
     """
 
-    ratios: tuple[float, ...]
-    seconds: tuple[float, ...]
-    yardsticks: tuple[float, ...]
+    work: tuple[Turn, ...]
+    yardstick: tuple[Turn, ...]
 
     @property
-    def middle(self) -> float:
-        """The median of the ratios."""
-        return median(self.ratios)
+    def processor(self) -> list[float]:
+        """The ratio of each turn in processor time."""
+        return self._ratios(lambda turn: turn.processor)
 
     @property
-    def least(self) -> float:
-        """The smallest of the ratios."""
-        return min(self.ratios)
+    def wall(self) -> list[float]:
+        """The ratio of each turn by the clock on the wall."""
+        return self._ratios(lambda turn: turn.wall)
+
+    def _ratios(self, seconds: Callable[[Turn], float]) -> list[float]:
+        around = [(seconds(before) + seconds(after)) / 2 for before, after in pairwise(self.yardstick)]
+        return [seconds(turn) / beside for turn, beside in zip(self.work, around, strict=True)]
 
 
 def compare(work: Work, yardstick: Work, rounds: int) -> Ratio:
@@ -90,13 +109,11 @@ def compare(work: Work, yardstick: Work, rounds: int) -> Ratio:
 
         rounds: Turns of *work* that count, from 1.
     """
-    yardstick.seconds()
-    work.seconds()
-    seconds: list[float] = []
-    yardsticks = [yardstick.seconds()]
+    yardstick.turn()
+    work.turn()
+    turns: list[Turn] = []
+    yardsticks = [yardstick.turn()]
     for _ in range(rounds):
-        seconds.append(work.seconds())
-        yardsticks.append(yardstick.seconds())
-    around = [(before + after) / 2 for before, after in pairwise(yardsticks)]
-    ratios = [one / beside for one, beside in zip(seconds, around, strict=True)]
-    return Ratio(tuple(ratios), tuple(seconds), tuple(yardsticks))
+        turns.append(work.turn())
+        yardsticks.append(yardstick.turn())
+    return Ratio(tuple(turns), tuple(yardsticks))

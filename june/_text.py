@@ -4,7 +4,6 @@ Small pieces of text for messages: near names, short reprs, durations, places in
 
 from __future__ import annotations
 
-import difflib
 import os
 import reprlib
 from collections.abc import Iterable
@@ -32,6 +31,8 @@ def near(name: str, candidates: Iterable[str], count: int = 3) -> list[str]:
         >>> near("feautres", ["features", "labels"])
         ['features']
     """
+    import difflib  # only wrong names need it
+
     return difflib.get_close_matches(name, sorted(set(candidates)), n=count, cutoff=0.6)
 
 

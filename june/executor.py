@@ -12,7 +12,7 @@ those: what they give comes back by a callback on the loop.
 
 from __future__ import annotations
 
-import asyncio
+import sys
 import threading
 from collections.abc import Callable, Container, Mapping
 from contextvars import Context
@@ -23,7 +23,6 @@ from typing import Any
 import trio
 
 from june import _trampoline
-from june._asyncio import AsyncioThread
 from june._text import duration
 from june._threads import Threads
 from june.errors import ResultWarning, StepError, StepTimeoutError
@@ -125,6 +124,7 @@ class Executor:
         self._between: dict[StepRun, tuple[Exception, trio.CancelScope | None]] = {}
         self._attempts: set[_Attempt] = set()
         self._cancel_asked = False
+        self._asyncio: Any = None
 
     # -- From outside, from any thread.
 
@@ -158,7 +158,6 @@ class Executor:
         self._thread = threading.get_ident()
         self._over = trio.Event()
         self._threads = Threads(self._token, self._delivered)
-        self._asyncio = AsyncioThread(self._token, self._delivered)
         if self._watcher is not None:
             self.run.on_change = self._changed
         try:
@@ -175,8 +174,9 @@ class Executor:
             self._threads.close()
             for attempt in self._attempts:
                 attempt.abandoned = True
-            with trio.CancelScope(shield=True):
-                await self._asyncio.close()
+            if self._asyncio is not None:
+                with trio.CancelScope(shield=True):
+                    await self._asyncio.close()
             self.run.close()
 
     async def _execute(self) -> None:
@@ -395,13 +395,22 @@ class Executor:
         self._attempts.add(attempt)
         if runs_on == "asyncio":
             context.run(_trampoline.enter, one)
-            self._asyncio.submit(attempt, lambda: _trampoline.call(function, one, arguments), context)
+            self._on_asyncio().submit(attempt, lambda: _trampoline.call(function, one, arguments), context)
         else:
             self._threads.submit(
                 attempt, partial(context.run, _trampoline.begin_plain, one, function, arguments)
             )
         if one.node.declaration.timeout is not None:
             self._nursery.start_soon(self._watch, attempt, one.node.declaration.timeout)
+
+    def _on_asyncio(self) -> Any:
+        """The asyncio loop, made at the first step that needs one: importing asyncio takes its time."""
+        if self._asyncio is None:
+            from june._asyncio import AsyncioThread
+
+            assert self._token is not None  # the run has begun
+            self._asyncio = AsyncioThread(self._token, self._delivered)
+        return self._asyncio
 
     async def _watch(self, attempt: _Attempt, timeout: float) -> None:
         """Keep the word of a timeout on an attempt that nothing can stop."""
@@ -410,7 +419,7 @@ class Executor:
             return
         attempt.abandoned = True
         if attempt.one.node.declaration.runs_on == "asyncio":
-            self._asyncio.cancel(attempt)
+            self._on_asyncio().cancel(attempt)
         self._went_wrong(attempt.one, self._timed_out(attempt.one))
         self._wake()
 
@@ -470,7 +479,8 @@ class Executor:
 
     def _is_cancellation(self, error: BaseException) -> bool:
         """Tell whether an attempt ended with what cancelled the run, rather than with its own error."""
-        if isinstance(error, asyncio.CancelledError):
+        asyncio = sys.modules.get("asyncio")
+        if asyncio is not None and isinstance(error, asyncio.CancelledError):
             return self.run.cancelled
         if _without(error, trio.Cancelled) is not None:
             return False

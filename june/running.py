@@ -4,7 +4,7 @@ The doors: run, run_async, open_run and start, over one engine.
 
 from __future__ import annotations
 
-import asyncio
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterable, Mapping
 from contextlib import asynccontextmanager
@@ -196,6 +196,8 @@ class Handle(_Record):
 
     async def _wait_async(self) -> RunResult[Any]:
         if _running_loop() == "asyncio":
+            import asyncio  # there already
+
             loop = asyncio.get_running_loop()
             ended = asyncio.Event()
             self._when_ended(lambda: _soon(loop.call_soon_threadsafe, ended.set))
@@ -311,6 +313,10 @@ def _running_loop() -> str | None:
     """Name the kind of event loop that runs in this thread, or None."""
     if trio.lowlevel.in_trio_run():
         return "trio"
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is None:
+        # Nobody has imported it, so no loop of it runs; importing it takes its time.
+        return None
     try:
         asyncio.get_running_loop()
     except RuntimeError:

@@ -7,7 +7,6 @@ nothing in a file can name a type to construct.
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
@@ -290,6 +289,8 @@ class Snapshot:
         Raises:
             SnapshotError: If it is not a snapshot; the text says where.
         """
+        import json  # msgspec would write NaN as null
+
         try:
             encoded = json.dumps(data, allow_nan=False, ensure_ascii=False)
         except (TypeError, ValueError, RecursionError) as error:

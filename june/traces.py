@@ -4,12 +4,12 @@ Traces: the tree of what happened in a run, a node a step.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Literal
 
 import attrs
+import msgspec
 
 from june._text import duration, short_repr
 from june.messages import Usage
@@ -166,7 +166,8 @@ def _one_line(error: BaseException) -> str:
         text = str(error)
     except Exception:
         text = ""
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    line = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return line.encode("utf-8", "replace").decode()
 
 
 class Trace:
@@ -213,9 +214,8 @@ class Trace:
 
     def to_json(self, indent: int | None = None) -> bytes:
         """Give the trace as JSON: a list of nodes, without results."""
-        return json.dumps([node.to_dict() for node in self.nodes], indent=indent, ensure_ascii=False).encode(
-            "utf-8", "replace"
-        )
+        encoded = msgspec.json.encode([node.to_dict() for node in self.nodes])
+        return encoded if indent is None else msgspec.json.format(encoded, indent=indent)
 
     def __str__(self) -> str:
         rows = [("step", "status", "time", "")]
