@@ -64,6 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for row in rows:
         if _is_wanted(row, given.names, given.quick):
             print(line(row, row.measure(sizes)), flush=True)
+    if not peer_rows():
+        print('no peers are installed; for these: pip install -e ".[bench]"')
 
 
 if __name__ == "__main__":

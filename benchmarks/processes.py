@@ -9,11 +9,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
-__all__ = ["import_seconds", "probe"]
+from benchmarks.timing import Turn
+
+__all__ = ["import_turn", "probe"]
 
 _FOLDER = Path(__file__).resolve().parent.parent
 
-_IMPORT = "from time import perf_counter as clock; began = clock(); import {name}; print(clock() - began)"
+_IMPORT = """
+from time import perf_counter, process_time
+wall, processor = perf_counter(), process_time()
+import {name}
+print(process_time() - processor, perf_counter() - wall)
+"""
 
 
 def _fresh(*arguments: str) -> str:
@@ -44,6 +51,7 @@ def probe(name: str, *arguments: object) -> Any:
     return json.loads(_fresh("-m", "benchmarks.probes", name, json.dumps(arguments)))
 
 
-def import_seconds(name: str) -> float:
+def import_turn(name: str) -> Turn:
     """Time ``import name`` inside a fresh process, without the start of Python itself."""
-    return float(_fresh("-c", _IMPORT.format(name=name)))
+    processor, wall = _fresh("-c", _IMPORT.format(name=name)).split()
+    return Turn(float(processor), float(wall))

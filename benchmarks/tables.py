@@ -18,8 +18,8 @@ def head(sizes: Sizes) -> str:
         [
             f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, "
             f"{os.cpu_count()} cores; {sizes.steps:,} steps, median of {sizes.rounds} turns",
-            "T is the cost of a bare trio task, measured by turns with the row in the same process. Medians are of",
-            "processor time, with the clock on the wall beside it; threads and imports go by the wall alone.",
+            "T is the cost of a bare trio task, measured by turns with the row in the same process.",
+            "Medians are of processor time, with the wall clock's beside them; threads go by the wall.",
             "",
             _WIDTHS.format("row", "median", "", "least", "wall", "goal", "holds", "what"),
         ]

@@ -12,7 +12,6 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from itertools import pairwise
-from statistics import median
 from time import perf_counter, process_time
 from typing import Any
 

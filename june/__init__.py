@@ -7,6 +7,7 @@ are still the same.
 """
 
 from june._trampoline import CurrentStep, current
+from june.declaring import step
 from june.errors import (
     ApprovalRejected,
     GraphError,
@@ -24,13 +25,16 @@ from june.errors import (
     StepTimeoutError,
     ToolError,
 )
-from june.graphs import Graph, graph
+from june.graphs import Graph
+from june.handles import Handle, RunResult
 from june.keys import versions
 from june.messages import Usage
-from june.running import Handle, RunOptions, RunResult, open_run, run, run_async, start
+from june.retries import Retry
+from june.running import RunOptions, open_run, run, run_async, start
 from june.snapshots import Snapshot, SnapshotDiff
-from june.steps import Retry, Step, step
+from june.steps import Step
 from june.traces import Trace, TraceNode, Update
+from june.wiring import graph
 
 __all__ = [
     "ApprovalRejected",

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable
 from operator import attrgetter
 from typing import Literal, cast
 
+from june.entries import AnyEntry, Finished
 from june.keys import SCHEME
-from june.snapshots import AnyEntry, Finished, Snapshot, SnapshotData
+from june.snapshots import Snapshot, SnapshotData
 
 _order = attrgetter("order")
 _id = attrgetter("id")

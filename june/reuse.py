@@ -7,9 +7,10 @@ from __future__ import annotations
 from typing import Any
 
 from june.codec import Inexact, Undecodable
+from june.entries import AnyEntry
 from june.keys import digest
 from june.ledgers import EMPTY, Ledger
-from june.snapshots import AnyEntry, Snapshot
+from june.snapshots import Snapshot
 from june.stepruns import StepRun
 
 

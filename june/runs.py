@@ -20,6 +20,7 @@ from typing import Any, cast
 
 from june._signatures import MISSING
 from june.codec import Inexact
+from june.entries import Finished
 from june.errors import ResultError, ResultWarning
 from june.families import Families, blocked_by, lost_sources
 from june.fingerprints import Fingerprinter, KeyFailure
@@ -29,9 +30,9 @@ from june.keys import Recipe, digest, key_contribution
 from june.ledgers import EMPTY, Ledger
 from june.mutations import Mutations
 from june.options import Options
+from june.outcomes import Outcomes
 from june.queues import Queues
 from june.reuse import Reuse
-from june.snapshots import Finished, base_id
 from june.stepruns import FAILED, KNOWN, PENDING, SKIPPED, AnyRun, Family, InstanceRun, StepRun, name_of
 from june.steps import Declaration
 from june.traces import NOTHING, SETTLED, Status, TraceNode
@@ -52,6 +53,7 @@ class Run:
     Attributes:
         nodes: For each node of the graph, the step (or ``each`` step) in this run.
         ledger: What a snapshot is taken from.
+        outcomes: What can be seen of the run from outside.
         failures: The steps that failed, in the order in which they did.
         active: Steps that have begun and not ended, waits between two attempts included.
         stopping: Whether nothing new may be rendered or started.
@@ -69,14 +71,12 @@ class Run:
         self.graph = graph
         self.options = options
         self.base = options.snapshot
-        self.ledger = Ledger(EMPTY if self.base is None else self.base.contents, self.rank)
         self.failures: list[TraceNode] = []
         self.active = 0
         self.stopping = False
         self.cancelled = False
         self.on_change: Callable[[str, TraceNode, str | None], None] | None = None
         self.queues = Queues(options.concurrency, options.limits)
-        self._reuse = Reuse(self.base, self.ledger, options.refresh)
         self._settling: deque[AnyRun] = deque()
         # Whether anything was skipped or lost yet; before, a step that can render has all its inputs.
         self._some_lost = False
@@ -89,6 +89,9 @@ class Run:
         self.dependents: Sequence[Sequence[int]]
         self.nodes, self.dependents = self._lay_out(session)
         self.by_id: dict[str, AnyRun] = {one.id: one for one in self.nodes}
+        self.outcomes = Outcomes(graph, self.nodes, self.by_id)
+        self.ledger = Ledger(EMPTY if self.base is None else self.base.contents, self.outcomes.rank)
+        self._reuse = Reuse(self.base, self.ledger, options.refresh)
         options.check_ids(self.by_id)
         self.inputs = Inputs(self.nodes, {**options.inputs, **options.resources}, contributions, session)
         self._mutations = Mutations(graph, self.inputs)
@@ -612,7 +615,7 @@ class Run:
             if one.lazy and one.status == "queued" and self._wait_for_lacking(one, None, asked):
                 self.queues.add_startable(one)
 
-    # -- The end, and looking from outside.
+    # -- The end.
 
     def close(self) -> None:
         """Name what became of the steps that did not get to run."""
@@ -650,48 +653,6 @@ class Run:
                 one.why = blocked_by(source)
                 self.tell("status", one)
                 return
-
-    def trace_nodes(self) -> list[TraceNode]:
-        """The nodes in graph order, instances in place of the step they belong to."""
-        found: list[TraceNode] = []
-        for one in self.nodes:
-            if isinstance(one, Family) and one.members is not None:
-                found.extend(one.members)
-            else:
-                found.append(one)
-        return found
-
-    def find(self, id: str) -> TraceNode | None:
-        """Find a step, an instance or an ``each`` step by id."""
-        return self.by_id.get(id)
-
-    def rank(self, id: str) -> float:
-        """Say where in a snapshot an entry stands that this run has not finished."""
-        found = self.by_id.get(id) or self.by_id.get(base_id(id))
-        return float("inf") if found is None else found.order >> 40
-
-    def results(self) -> dict[str, Any]:
-        """Every result by id: an ``each`` step's as a list, and each of its instances'."""
-        found: dict[str, Any] = {}
-        for one in self.nodes:
-            if isinstance(one, StepRun):
-                if one.status == "done":
-                    found[one.id] = one.get()
-                continue
-            if one.status == "done" and one.has_value:
-                found[one.id] = one.get()
-            for member in one.members or ():
-                if member.status == "done":
-                    found[member.id] = member.get()
-        return found
-
-    def target_result(self) -> Any:
-        """The result of a single target, or a tuple in target order; None for one that was skipped."""
-        found = []
-        for index in self.graph.targets:
-            one = self.nodes[index]
-            found.append(None if one.outcome == SKIPPED or not one.has_value else one.get())
-        return found[0] if self.graph.single else tuple(found)
 
     def tell(self, what: str, one: TraceNode, text: str | None = None) -> None:
         """Tell whoever watches that something changed."""

@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, Protocol, cast
 
+from june.entries import AnyEntry
 from june.graphs import Binding, GraphNode
 from june.keys import Recipe, dict_contribution, list_contribution
-from june.snapshots import AnyEntry, Snapshot, why_missed
+from june.snapshots import Snapshot, why_missed
 from june.traces import NOTHING, TraceNode
 
 PENDING: Final = 0

@@ -31,6 +31,8 @@ def test_the_benchmarks_print_the_rows_that_are_asked_for():
     ended = run_benchmarks("--quick", "--steps", "20", "--rounds", "1", "loading", "reuse-layered", "memory")
     assert (ended.returncode, ended.stderr) == (0, "")
     titles, *lines = ended.stdout.splitlines()[4:]
+    if lines[-1].startswith("no peers"):
+        lines.pop()
     assert titles.split() == ["row", "median", "least", "wall", "goal", "holds", "what"]
     named = [line.split()[0] for line in lines if not line.startswith(" ")]
     assert named == ["reuse-layered", "loading", "memory"]

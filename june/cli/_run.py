@@ -18,7 +18,8 @@ import june
 from june._text import duration
 from june.cli._targets import UsageError, find, parse_inputs
 from june.errors import GraphError, InputError, RunCancelled, RunFailed, RunInterrupted, SnapshotError
-from june.running import RunResult, run
+from june.handles import RunResult
+from june.running import run
 from june.snapshots import Snapshot
 from june.traces import SETTLED, Update
 

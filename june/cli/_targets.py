@@ -18,8 +18,9 @@ import msgspec
 from june._signatures import MISSING, innermost
 from june._text import listed, near
 from june.codec import Undecodable, codec_for
-from june.graphs import Graph, graph
+from june.graphs import Graph
 from june.steps import Step
+from june.wiring import graph
 
 
 class UsageError(Exception):

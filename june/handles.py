@@ -1,0 +1,284 @@
+"""
+Handles: a run that is going or has ended, as its caller sees it.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Generator, Mapping
+from contextvars import copy_context
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar, cast
+
+import trio
+
+from june._text import duration
+from june.errors import RunCancelled, RunFailed, RunInterrupted
+from june.executor import Executor
+from june.messages import Usage
+from june.runs import Run
+from june.snapshots import Snapshot
+from june.traces import Trace, TraceNode, Update
+
+__all__ = ["Handle", "RunResult"]
+
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Record:
+    """What can be seen of a run, while it goes and after."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+
+    def snapshot(self) -> Snapshot:
+        """
+        Take a snapshot of the finished steps, at any time and from any thread.
+
+        It costs the same however much has finished; entries are collected when somebody looks at them.
+        """
+        return self._run.ledger.snapshot()
+
+    @property
+    def trace(self) -> Trace:
+        """What happened, step by step."""
+        return Trace(self._run.outcomes.trace_nodes, self._run.outcomes.find)
+
+    @property
+    def usage(self) -> Usage:
+        """What this run's model calls used; resumed steps add nothing."""
+        return sum((node.usage for node in self._run.outcomes.trace_nodes() if node.usage), Usage())
+
+
+class RunResult(Record, Generic[T_co]):
+    """What a run that succeeded gives."""
+
+    def __init__(self, run: Run) -> None:
+        super().__init__(run)
+        self._steps: dict[str, Any] | None = None
+
+    @property
+    def result(self) -> T_co:
+        """
+        The value of the target.
+
+        For a list or several targets, a tuple in target order; for a target that was skipped, None; for one
+        with ``each``, a list in item order.
+        """
+        return cast(T_co, self._run.outcomes.target_result())
+
+    @property
+    def steps(self) -> Mapping[str, Any]:
+        """
+        Every step's value by id.
+
+        An ``each`` step stands under its id as a list, and each instance under its own. Steps that were
+        skipped, or not needed, are absent.
+        """
+        if self._steps is None:
+            self._steps = self._run.outcomes.results()
+        return self._steps
+
+    def __repr__(self) -> str:
+        return f"<RunResult {self.trace!r}>"
+
+
+class Handle(Record):
+    """
+    A run that may still be going.
+
+    ``await handle``, under trio or asyncio, waits for it and gives its `RunResult`.
+    """
+
+    def __init__(
+        self, run: Run, deadline: float | None, on_update: Callable[[Update], object] | None
+    ) -> None:
+        super().__init__(run)
+
+        def watch(what: str, node: TraceNode, text: str | None) -> None:
+            on_update(Update(cast(Any, what), node, self, text))  # type: ignore[misc]  # only used where not None
+
+        self._deadline = deadline
+        self._executor = Executor(run, copy_context(), None if on_update is None else watch, deadline)
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+        self._callbacks: list[Callable[[], object]] = []
+        self._error: BaseException | None = None
+        self._seen = False
+        self._in_trio = False
+
+    @property
+    def done(self) -> bool:
+        """Whether the run has ended, one way or another."""
+        return self._ended.is_set()
+
+    def cancel(self) -> None:
+        """
+        Cancel the run, from any thread.
+
+        Steps on trio and asyncio are cancelled; threads are left behind. The run then ends with
+        `RunCancelled`. A run that has ended stays as it is.
+        """
+        self._executor.cancel("cancel")
+
+    def wait(self, timeout: float | None = None) -> RunResult[Any]:
+        """
+        Block until the run has ended.
+
+        Args:
+            timeout: Seconds to wait at most; None waits for ever.
+
+        Raises:
+            TimeoutError: If it has not ended by then. It goes on.
+            RunFailed: If steps failed.
+            RunCancelled: If it was cancelled.
+            RuntimeError: Inside trio or asyncio, where ``await handle`` waits without blocking the loop.
+        """
+        if not self.done and running_loop() is not None and (self._in_trio or running_loop() == "trio"):
+            raise RuntimeError("wait() would block the event loop that is running here; use: await handle")
+        if not self._ended.wait(timeout):
+            raise TimeoutError(f"the run has not ended within {duration(timeout or 0.0)}; it goes on")
+        return self._outcome()
+
+    def __await__(self) -> Generator[Any, Any, RunResult[Any]]:
+        return self._wait_async().__await__()
+
+    async def _wait_async(self) -> RunResult[Any]:
+        if running_loop() == "asyncio":
+            import asyncio  # there already
+
+            loop = asyncio.get_running_loop()
+            ended = asyncio.Event()
+            self._when_ended(lambda: _soon(loop.call_soon_threadsafe, ended.set))
+            await ended.wait()
+        else:
+            token = trio.lowlevel.current_trio_token()
+            over = trio.Event()
+            self._when_ended(lambda: _soon(token.run_sync_soon, over.set))
+            await over.wait()
+        return self._outcome()
+
+    def _when_ended(self, callback: Callable[[], object]) -> None:
+        with self._lock:
+            if not self.done:
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def _outcome(self) -> RunResult[Any]:
+        self._seen = True
+        if self._error is not None:
+            raise self._error
+        return RunResult(self._run)
+
+    def _end(self, error: BaseException | None) -> None:
+        self._error = error
+        with self._lock:
+            self._ended.set()
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+    async def _execute(self) -> None:
+        """Run the run, and note how it ended; only the caller's own cancellation is raised."""
+        error: BaseException | None = None
+        try:
+            await self._executor.execute()
+            error = self._verdict()
+        except trio.Cancelled:
+            error = RunCancelled(f"the run was cancelled: {self._progress()}", self)
+            raise
+        except BaseException as unexpected:
+            error = unexpected
+        finally:
+            self._end(error)
+
+    def _verdict(self) -> BaseException | None:
+        run, executor = self._run, self._executor
+        failures = [cast(Exception, node.error) for node in run.failures]
+        failed: RunFailed | None = None
+        if executor.error is not None:
+            problem: BaseException = executor.error
+            if not isinstance(problem, Exception):
+                wrapped = RuntimeError(f"on_update raised {type(problem).__name__}")
+                wrapped.__cause__ = problem
+                problem = wrapped
+            problem.add_note("raised by on_update, which fails the run")
+            failures.append(problem)
+        if failures:
+            failed = RunFailed(f"{_counted(len(failures))} failed: {self._progress()}", failures, self)
+        cause = executor.cause
+        if cause not in ("cancel", "interrupt", "deadline"):
+            return failed
+        if cause == "interrupt":
+            cancelled: RunCancelled = RunInterrupted(f"interrupted: {self._progress()}", self)
+        elif cause == "deadline":
+            seconds = duration(self._deadline or 0.0)
+            cancelled = RunCancelled(f"the run's deadline of {seconds} has passed: {self._progress()}", self)
+        else:
+            cancelled = RunCancelled(f"the run was cancelled: {self._progress()}", self)
+        cancelled.__cause__ = failed
+        return cancelled
+
+    def _progress(self) -> str:
+        nodes = self._run.outcomes.trace_nodes()
+        done = sum(1 for node in nodes if node.status == "done")
+        return f"{done} of {len(nodes)} steps done"
+
+    # -- As a context manager, as start() gives it.
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._executor.cancel("interrupt" if isinstance(error, KeyboardInterrupt) else "cancel")
+            self._ended.wait()
+            return
+        if self._seen:
+            self._ended.wait()
+            return
+        wait_or_interrupt(self)
+
+    def __repr__(self) -> str:
+        return f"<Handle {'done' if self.done else 'running'}: {self.trace!r}>"
+
+
+def _counted(count: int) -> str:
+    return "1 step" if count == 1 else f"{count} steps"
+
+
+def _soon(schedule: Callable[[Callable[[], object]], object], callback: Callable[[], object]) -> None:
+    """Schedule on a loop that may be gone by now, with whoever waited there."""
+    try:
+        schedule(callback)
+    except (RuntimeError, trio.RunFinishedError):
+        pass
+
+
+def running_loop() -> str | None:
+    """Name the kind of event loop that runs in this thread, or None."""
+    if trio.lowlevel.in_trio_run():
+        return "trio"
+    asyncio = sys.modules.get("asyncio")
+    if asyncio is None:
+        # Nobody has imported it, so no loop of it runs; importing it takes its time.
+        return None
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return None
+    return "asyncio"
+
+
+def wait_or_interrupt(handle: Handle) -> RunResult[Any]:
+    """Wait for a run in another thread; Ctrl-C here interrupts it there."""
+    try:
+        handle._ended.wait()
+    except KeyboardInterrupt:
+        handle._executor.cancel("interrupt")
+        handle._ended.wait()
+    return handle._outcome()
