@@ -14,6 +14,12 @@ from june.stepruns import StepRun
 class Queues:
     """
     The steps that can render, and those that have rendered and lack nothing but a slot, in graph order.
+
+    Attributes:
+        free: Slots that nobody holds.
+        first: Steps that could render from the start, in order.
+        later: A heap of those that came later.
+        startable: A heap of steps that have rendered and lack only a slot.
     """
 
     def __init__(self, concurrency: int, limits: Mapping[str, int]) -> None:
@@ -24,25 +30,25 @@ class Queues:
             limits: How many steps that name each limit may run at once.
         """
         self.free = concurrency
-        self._limits = dict(limits)
-        self._limited: dict[str, list[tuple[int, StepRun]]] = {name: [] for name in limits}
         # Steps that could render from the start are in graph order as they are; only those that come later
         # need a heap.
-        self._first: deque[StepRun] = deque()
-        self._ready: list[tuple[int, StepRun]] = []
-        self._startable: list[tuple[int, StepRun]] = []
+        self.first: deque[StepRun] = deque()
+        self.later: list[tuple[int, StepRun]] = []
+        self.startable: list[tuple[int, StepRun]] = []
+        self._limits = dict(limits)
+        self._limited: dict[str, list[tuple[int, StepRun]]] = {name: [] for name in limits}
 
     def add_first(self, one: StepRun) -> None:
         """Add a step that can render from the start; they come in graph order."""
-        self._first.append(one)
+        self.first.append(one)
 
     def add_ready(self, one: StepRun) -> None:
         """Add a step that can render now."""
-        heappush(self._ready, (one.order, one))
+        heappush(self.later, (one.order, one))
 
     def add_startable(self, one: StepRun) -> None:
         """Add a step that must run and has all it takes."""
-        heappush(self._startable, (one.order, one))
+        heappush(self.startable, (one.order, one))
 
     def pop(self) -> StepRun | None:
         """
@@ -51,7 +57,9 @@ class Queues:
         Returns:
             A step that has rendered and holds a slot from now on, or one that is to render; or None.
         """
-        first, ready, startable = self._first, self._ready, self._startable
+        first, ready, startable = self.first, self.later, self.startable
+        if first and not ready and not startable:
+            return first.popleft()
         while True:
             from_ready = bool(ready) and not (first and first[0].order < ready[0][0])
             one = ready[0][1] if from_ready else first[0] if first else None
@@ -73,9 +81,12 @@ class Queues:
         Returns:
             Whether it holds a slot now.
         """
-        if not self.free or (self._startable and self._startable[0][0] < one.order):
-            heappush(self._startable, (one.order, one))
+        if not self.free or (self.startable and self.startable[0][0] < one.order):
+            heappush(self.startable, (one.order, one))
             return False
+        if one.node.declaration.limit is None:
+            self.free -= 1
+            return True
         return self._take(one)
 
     def _take(self, one: StepRun) -> bool:
@@ -96,14 +107,14 @@ class Queues:
         if limit is not None:
             self._limits[limit] += 1
             if self._limited[limit]:
-                heappush(self._startable, heappop(self._limited[limit]))
+                heappush(self.startable, heappop(self._limited[limit]))
 
     @property
     def has_work(self) -> bool:
         """Whether `pop` would find something."""
-        return bool(self._first or self._ready or (self._startable and self.free))
+        return bool(self.first or self.later or (self.startable and self.free))
 
     @property
     def empty(self) -> bool:
         """Whether nothing is left, for which there is a slot or not."""
-        return not (self._first or self._ready or self._startable or any(self._limited.values()))
+        return not (self.first or self.later or self.startable or any(self._limited.values()))

@@ -25,7 +25,7 @@ from june.errors import ResultError, ResultWarning
 from june.families import Families, blocked_by, lost_sources
 from june.fingerprints import Fingerprinter, KeyFailure
 from june.graphs import Graph
-from june.inputs import Inputs
+from june.inputs import NO_ARGUMENTS, Inputs
 from june.keys import Recipe, digest, key_contribution
 from june.ledgers import EMPTY, Ledger
 from june.mutations import Mutations
@@ -234,9 +234,10 @@ class Run:
         one.status = "running"
         if self.on_change is not None:
             self.on_change("status", one, None)
+        if not one.node.bindings:
+            return NO_ARGUMENTS
         arguments = self.inputs.arguments(one)
-        if arguments:
-            self._mutations.begin(one)
+        self._mutations.begin(one)
         return arguments
 
     def check_arguments(self, one: StepRun) -> None:
@@ -498,7 +499,7 @@ class Run:
                 return self._be_lazy(one, "needed, and its result could not be saved the last time")
         if not node.declaration.save:
             return self._be_lazy(one, "needed, and save=False keeps no result")
-        return self._gather(one)
+        return not (node.sources or node.after) or self._gather(one)
 
     def _ask_first(self, one: StepRun, recipe: Recipe) -> bool:
         """Ask ``when``, and get the values that the key needs; tell whether the key can be computed now."""

@@ -337,13 +337,14 @@ class Round:
             assert isinstance(labels, list)
             return labels
         if source.how == "item":
-            look = self.look((source.of, None))
-            if look.state == "ok" and self.value((source.of, None)).state != "done":
-                look = BLOCKED
-            worst = _worst([look, *others])
+            # Items that are not saved are asked for only where the step is not skipped or blocked anyway.
+            worst = _worst([self.look((source.of, None)), *others])
             if worst is not None:
                 return worst
-            collection = self.value((source.of, None)).value
+            outcome = self.value((source.of, None))
+            if outcome.state != "done":
+                return BLOCKED
+            collection = outcome.value
         else:
             worst = _worst(others)
             if worst is not None:

@@ -1,0 +1,49 @@
+"""The types that users see. It is checked by mypy, and never run."""
+
+from __future__ import annotations
+
+from typing import Any, assert_type
+
+import june
+from june import Handle, RunResult, Step, run, run_async, start, step
+
+
+@step(id="plan", timeout=5)
+def plan(service: str, loud: bool = False) -> str:
+    return service
+
+
+@step(id="count", needs={"plan": plan})
+async def count(plan: str) -> int:
+    return len(plan)
+
+
+# A step keeps the signature of its function.
+assert_type(plan("web"), str)
+assert_type(plan("web", loud=True), str)
+plan(7)  # type: ignore[arg-type]
+plan("web", lound=True)  # type: ignore[call-arg]
+
+# A bound copy takes what is left, and gives the same.
+assert_type(plan.bind(id="eu", service="eu"), Step[..., str])
+assert_type(plan.bind(id="eu", service="eu")(), str)
+
+# A run's result has the type of the step's, what a coroutine gives included.
+assert_type(run(plan, inputs={"service": "web"}), RunResult[str])
+assert_type(run(plan).result, str)
+assert_type(run(count).result, int)
+assert_type(run(plan, count).result, Any)
+assert_type(start(plan), Handle)
+
+# Options are known by name and type.
+run(plan, concurrency="many")  # type: ignore[call-overload]
+run(plan, onerror="drain")  # type: ignore[call-overload]
+run(plan, on_error="stop")  # type: ignore[call-overload]
+
+
+async def main() -> None:
+    assert_type(await count("web"), int)
+    assert_type((await run_async(count)).result, int)
+    assert_type((await run_async(plan)).result, str)
+    async with june.open_run(plan) as handle:
+        assert_type(await handle, RunResult[Any])
