@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container
 from contextvars import Context
 from functools import partial
 from time import perf_counter
@@ -25,7 +25,7 @@ import trio
 from june import _trampoline
 from june._text import duration
 from june._threads import Threads
-from june.errors import ResultWarning, StepError, StepTimeoutError
+from june.errors import ResultWarning, SnapshotError, StepError, StepTimeoutError
 from june.runs import PAUSE, Run
 from june.stepruns import StepRun
 from june.traces import TraceNode
@@ -43,13 +43,15 @@ class _Attempt:
     Attributes:
         one: The step.
         abandoned: Whether the step is over without it; it still holds its slot until it really ends.
+        watch: The scope of the task that waits for its timeout, if it has one.
     """
 
-    __slots__ = ("abandoned", "one")
+    __slots__ = ("abandoned", "one", "watch")
 
     def __init__(self, one: StepRun) -> None:
         self.one = one
         self.abandoned = False
+        self.watch: trio.CancelScope | None = None
 
 
 class _Worker:
@@ -129,7 +131,7 @@ class Executor:
     # -- From outside, from any thread.
 
     def cancel(self, cause: str = "cancel") -> None:
-        """Cut the run off."""
+        """Cut the run off; one that is over stays as it is."""
         self._cancel_asked = True
         token = self._token
         if token is None:
@@ -207,6 +209,8 @@ class Executor:
 
     def _cut(self, cause: str) -> None:
         """Cancel everything that runs."""
+        if self._over.is_set():
+            return
         if self.cause is None or cause == "interrupt":
             self.cause = cause
         self.run.stopping = True
@@ -297,11 +301,12 @@ class Executor:
                 await trio.lowlevel.checkpoint()
                 breath = perf_counter() + _BREATH_SECONDS
 
-    def _begin(self, one: StepRun) -> Mapping[str, Any]:
-        """Note that an attempt begins; give its arguments."""
+    def _begin(self, one: StepRun) -> Context:
+        """Note that an attempt begins; give it a context of its own."""
         if one.attempts:
             self._between.pop(one, None)
-        return self.run.begin_attempt(one)
+        self.run.begin_attempt(one)
+        return self._context.copy()
 
     def _begin_here(self, one: StepRun, worker: _Worker) -> tuple[Context, Any, Any] | None:
         """
@@ -310,9 +315,9 @@ class Executor:
         Returns:
             None if that was all of it; or its context, its coroutine, and what that asks of trio.
         """
-        arguments = self._begin(one)
-        context = self._context.copy()
+        context = self._begin(one)
         try:
+            arguments = self.run.arguments(one)
             state, value = context.run(_trampoline.begin, one, one.node.declaration.function, arguments)
         except BaseException as error:
             self._ended(one, None, error, worker)
@@ -334,13 +339,13 @@ class Executor:
 
     async def _run_timed(self, one: StepRun, worker: _Worker, timeout: float) -> None:
         """Run an attempt at an async step that has a timeout."""
-        arguments = self._begin(one)
-        context = self._context.copy()
+        context = self._begin(one)
         error: BaseException | None = None
         value: Any = None
         with trio.move_on_after(timeout) as scope:
             inside = worker.task._cancel_status  # see _Worker
             try:
+                arguments = self.run.arguments(one)
                 state, value = context.run(_trampoline.begin, one, one.node.declaration.function, arguments)
                 if state is not _trampoline.FINISHED:
                     self._wake()
@@ -380,9 +385,13 @@ class Executor:
 
     def _run_elsewhere(self, one: StepRun, runs_on: str) -> None:
         """Run a plain function on the spot or in a thread, or a coroutine on asyncio."""
-        arguments = self._begin(one)
-        context = self._context.copy()
+        context = self._begin(one)
         function = one.node.declaration.function
+        try:
+            arguments = self.run.arguments(one)
+        except SnapshotError as error:
+            self._ended(one, None, error, None)
+            return
         if runs_on == "inline":
             try:
                 value = context.run(_trampoline.begin_plain, one, function, arguments)
@@ -401,7 +410,8 @@ class Executor:
                 attempt, partial(context.run, _trampoline.begin_plain, one, function, arguments)
             )
         if one.node.declaration.timeout is not None:
-            self._nursery.start_soon(self._watch, attempt, one.node.declaration.timeout)
+            attempt.watch = trio.CancelScope()
+            self._nursery.start_soon(self._watch, attempt, attempt.watch, one.node.declaration.timeout)
 
     def _on_asyncio(self) -> Any:
         """The asyncio loop, made at the first step that needs one: importing asyncio takes its time."""
@@ -412,9 +422,10 @@ class Executor:
             self._asyncio = AsyncioThread(self._token, self._delivered)
         return self._asyncio
 
-    async def _watch(self, attempt: _Attempt, timeout: float) -> None:
+    async def _watch(self, attempt: _Attempt, scope: trio.CancelScope, timeout: float) -> None:
         """Keep the word of a timeout on an attempt that nothing can stop."""
-        await trio.sleep(timeout)
+        with scope:
+            await trio.sleep(timeout)
         if attempt not in self._attempts:
             return
         attempt.abandoned = True
@@ -426,6 +437,8 @@ class Executor:
     def _delivered(self, attempt: _Attempt, value: Any, error: BaseException | None) -> None:
         """Take what came back from another thread; called on the loop."""
         self._attempts.discard(attempt)
+        if attempt.watch is not None:
+            attempt.watch.cancel()
         if attempt.abandoned:
             self.run.queues.release(attempt.one)
         else:

@@ -180,6 +180,7 @@ class Handle(Record):
         for callback in callbacks:
             callback()
 
+    @trio.lowlevel.enable_ki_protection
     async def _execute(self) -> None:
         """Run the run, and note how it ended; only the caller's own cancellation is raised."""
         error: BaseException | None = None
@@ -220,6 +221,10 @@ class Handle(Record):
             cancelled = RunCancelled(f"the run was cancelled: {self._progress()}", self)
         cancelled.__cause__ = failed
         return cancelled
+
+    def interrupted(self) -> RunInterrupted:
+        """Give the error for a Ctrl-C that came when the run was over already."""
+        return RunInterrupted(f"interrupted: {self._progress()}", self)
 
     def _progress(self) -> str:
         nodes = self._run.outcomes.trace_nodes()

@@ -87,6 +87,8 @@ class Recipe:
                 self.typed = digest(framed(self.codec.description, session.classes(self.codec.classes)))
         except KeyFailure as failure:
             self.failure = str(failure)
+        except Exception as failure:
+            self.failure = f"{type(failure).__name__}: {failure}"
         pieces = [_PREFIX, declaration.kind.name.encode()]
         for name, part in self.parts.items():
             pieces += [name.encode(), part.encode()]

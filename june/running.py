@@ -232,7 +232,11 @@ def run(*targets: Any, **options: Unpack[RunOptions]) -> RunResult[Any]:
             if not handle.done:
                 raise
         return wait_or_interrupt(handle)
-    trio.run(handle._execute)
+    try:
+        trio.run(handle._execute)
+    except KeyboardInterrupt:
+        # It came too late for a step, and trio raises it at its end.
+        raise handle.interrupted() from None
     return handle._outcome()
 
 

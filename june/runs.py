@@ -224,8 +224,8 @@ class Run:
         """Whether nothing is under way and nothing is left to do."""
         return not self.active and (self.stopping or self.queues.empty)
 
-    def begin_attempt(self, one: StepRun) -> Mapping[str, Any]:
-        """Note that *one*, which holds a slot, starts now; give the values of its parameters."""
+    def begin_attempt(self, one: StepRun) -> None:
+        """Note that *one*, which holds a slot, starts now."""
         one.attempts += 1
         if one.attempts == 1:
             self.active += 1
@@ -234,6 +234,14 @@ class Run:
         one.status = "running"
         if self.on_change is not None:
             self.on_change("status", one, None)
+
+    def arguments(self, one: StepRun) -> Mapping[str, Any]:
+        """
+        Collect the values of a step's parameters.
+
+        Raises:
+            SnapshotError: If a saved result does not decode after all.
+        """
         if not one.node.bindings:
             return NO_ARGUMENTS
         arguments = self.inputs.arguments(one)
@@ -532,6 +540,9 @@ class Run:
             one.inputs = self.inputs.contributions(one, recipe)
         except KeyFailure as problem:
             return recipe.failure or str(problem)
+        except Exception as problem:
+            # Whatever a __june_key__ or a user's container raises: no key, and never a partial one.
+            return recipe.failure or f"{type(problem).__name__}: {problem}"
         one.key = recipe.key_of(one.inputs)
         return recipe.failure
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, Protocol, cast
 
+from june.codec import Undecodable
 from june.entries import AnyEntry
+from june.errors import SnapshotError
 from june.graphs import Binding, GraphNode
 from june.keys import Recipe, dict_contribution, list_contribution
 from june.snapshots import Snapshot, why_missed
@@ -132,7 +134,13 @@ class StepRun(TraceNode):
         """Give the result, decoding what was saved if need be."""
         value = self.value
         if value is NOTHING and self.entry is not None:
-            value = self.value = self.node.codec.decode(self.entry.data())
+            try:
+                value = self.value = self.node.codec.decode(self.entry.data())
+            except Undecodable as problem:
+                raise SnapshotError(
+                    f"the saved result of step {name_of(self)} does not decode, though its digest fits "
+                    f"({problem}). Leave it out with snapshot.without([{self.id!r}]), or refresh it"
+                ) from None
         return value
 
     def contribute(self, binding: Binding | None = None) -> bytes | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import json
 import os
 import stat
@@ -408,3 +409,26 @@ def test_any_id_can_stand_in_a_snapshot():
     first = run(steps)
     again = run(steps, snapshot=Snapshot.from_json(first.snapshot().to_json()))
     assert set(statuses(again).values()) == {"resumed"}
+
+
+def test_a_forged_digest_is_found_out():
+    """A result that is not of its type fails who takes it, with the cure, and crashes nothing."""
+    digest = hashlib.blake2b(b"7", digest_size=16).hexdigest()
+
+    def change(data):
+        data["steps"]["plan"].update(result=7, digest=digest)
+        del data["steps"]["words"]
+
+    snapshot = Snapshot.from_json(rewritten(change))
+    with pytest.raises(RunFailed) as caught:
+        run(words, inputs=WEB, snapshot=snapshot)
+    [error] = caught.value.exceptions
+    line = plan.__wrapped__.__code__.co_firstlineno
+    assert isinstance(error, SnapshotError)
+    assert str(error) == (
+        f"the saved result of step 'plan' (test_snapshots.py:{line}) does not decode, though its digest fits "
+        "(result: expected str, found 7). Leave it out with snapshot.without(['plan']), or refresh it"
+    )
+    assert run(words, inputs=WEB, snapshot=snapshot.without(["plan"])).result == ["Plan", "web"]
+    with pytest.raises(SnapshotError):
+        _ = run(plan, inputs=WEB, snapshot=snapshot).result
