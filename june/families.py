@@ -18,7 +18,7 @@ from june.fanout import Labels, items_of
 from june.graphs import Binding
 from june.inputs import Inputs
 from june.queues import Queues
-from june.stepruns import FAILED, KNOWN, SKIPPED, AnyRun, Family, InstanceRun, StepRun
+from june.stepruns import FAILED, KNOWN, PENDING, SKIPPED, AnyRun, Family, InstanceRun, StepRun
 from june.traces import SETTLED, Status, TraceNode
 
 
@@ -116,7 +116,8 @@ class Families:
             self.end(family, "blocked", source)
         elif source.has_value:
             self._expand(family, source.get())
-        else:
+        elif not family.gate:
+            # What is not saved runs for its items only once nothing else can skip or block the family.
             self._host.ask(source, family)
 
     def _open(self, family: Family) -> None:
@@ -136,6 +137,11 @@ class Families:
         for one in family.members or ():
             self._one_less(one)
         self._settle_if_empty(family)
+        source_index = cast(Binding, family.node.item).source
+        if family.members is None and type(source_index) is int:
+            over = self._host.nodes[source_index]
+            if isinstance(over, StepRun) and over.outcome != PENDING:
+                self.items_came(family, over)
 
     def _one_less(self, one: InstanceRun) -> None:
         one.remaining -= 1

@@ -7,6 +7,7 @@ Fingerprints: a function's code, and any value, as a hash that is equal in every
     _walkers     from a function to all that it names in the user's own code
     _functions   a function's canonical tree, remembered by code object
     _classes     what a user's class is
+    _fields      what dataclasses, attrs, pydantic and enums keep of its statement
     _library     values of the standard library's own types
     _values      values as bytes, injectively
     _pieces      the pieces of a fingerprint, and their sum

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from june._text import short_path
+from june.fingerprints._fields import write_decorators, write_fields, write_members
 from june.fingerprints._objects import is_a, local_qualname, type_attribute
 from june.fingerprints._origins import is_perhaps_written, is_user_class, is_user_function, is_written
 from june.fingerprints._pieces import Content
@@ -127,14 +128,14 @@ def write_class(
         content.docs += form.tree.docs
     else:
         _write_unseen(cls, encoder)
-    _write_options(cls, encoder)
+    write_fields(cls, encoder)
     content.out += b"%d:" % len(cls.__bases__)
     for base in cls.__bases__:
         encoder.type_of(base)
     if type(cls) is not type:
         encoder.type_of(type(cls))
     if issubclass(cls, enum.Enum):
-        _write_members(cls, encoder)
+        write_members(cls, encoder)
     for name in sorted(vars(cls)):
         value = vars(cls)[name]
         if _counts(cls, name, value, form):
@@ -147,37 +148,7 @@ def _write_unseen(cls: type, encoder: Encoder) -> None:
     held = vars(cls)
     encoder.encode(held.get("__annotations__"))
     encoder.encode(held.get("_fields") if issubclass(cls, tuple) else None)
-    encoder.encode(held.get("_field_defaults") if issubclass(cls, tuple) else None)
-
-
-def _write_options(cls: type, encoder: Encoder) -> None:
-    """
-    Write what dataclasses and attrs made of their arguments.
-
-    Mostly the statement says the same; but of a class whose file was edited after its import, only this is
-    sure to be what runs.
-    """
-    options = vars(cls).get("__dataclass_params__")
-    for name in ("init", "repr", "eq", "order", "unsafe_hash", "frozen"):
-        encoder.encode(getattr(options, name, None))
-    for field in vars(cls).get("__dataclass_fields__", {}).values():
-        encoder.content.text(b".", field.name)
-        for name in ("init", "repr", "hash", "compare", "kw_only"):
-            encoder.encode(getattr(field, name, None))
-        if issubclass(type(field.default_factory), (type, types.FunctionType)):
-            encoder.encode(field.default_factory)
-    for field in vars(cls).get("__attrs_attrs__", ()):
-        encoder.content.text(b".", field.name)
-        for name in ("init", "kw_only"):
-            encoder.encode(getattr(field, name, None))
-
-
-def _write_members(cls: type[enum.Enum], encoder: Encoder) -> None:
-    """Write the members of an enum in their order; how the class holds them differs between versions."""
-    encoder.content.out += b"%d:" % len(cls.__members__)
-    for name, member in cls.__members__.items():
-        encoder.content.text(b".", name)
-        encoder.inside(f".{name}", vars(member).get("_value_"))
+    write_decorators(cls, encoder)
 
 
 def _counts(cls: type, name: str, value: object, form: ClassForm) -> bool:

@@ -7,12 +7,12 @@ of them are no attributes of the class. They are read from where each library ke
 
 from __future__ import annotations
 
-import dataclasses
 import enum
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable
+from types import MappingProxyType
 from typing import Any
 
-from june.fingerprints._objects import own_dict, state_of, type_attribute
+from june.fingerprints._objects import own_dict, state_of
 from june.fingerprints._origins import library_name
 from june.fingerprints._values import Encoder
 
@@ -49,8 +49,11 @@ _PYDANTIC_FIELD = (
     "kw_only",
     "metadata",
 )
+_UNSET = frozenset({"_MISSING_TYPE", "_Nothing", "PydanticUndefinedType"})
 # How `enum` keeps a member, which differs between versions.
-_MEMBER_INTERNALS = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_", "_inverted_", "_hashable_"})
+_MEMBER_INTERNALS = frozenset(
+    {"_value_", "_name_", "__objclass__", "_sort_order_", "_inverted_", "_hashable_"}
+)
 
 
 def write_fields(cls: type, encoder: Encoder) -> None:
@@ -80,9 +83,19 @@ def write_fields(cls: type, encoder: Encoder) -> None:
             _write_parts(field, _PYDANTIC_FIELD, encoder)
     if issubclass(cls, tuple):
         encoder.encode(held.get("_field_defaults"))
-    if library_name(type(cls)) == "msgspec:StructMeta" or "__struct_fields__" in dir(type(cls)):
-        encoder.encode(getattr(cls, "__struct_fields__", None))
-        encoder.inside(".__struct_defaults__", getattr(cls, "__struct_defaults__", None))
+    if library_name(type(cls)) == "msgspec._core:StructMeta":
+        struct: Any = cls
+        encoder.encode(struct.__struct_fields__)
+        encoder.inside(".__struct_defaults__", struct.__struct_defaults__)
+
+
+def write_decorators(cls: type, encoder: Encoder) -> None:
+    """Write what pydantic noted of the decorators of methods, of a class whose statement was not found."""
+    noted = vars(cls).get("__pydantic_decorators__")
+    for kind, found in sorted(state_of(noted)):
+        for name, decorator in found.items() if isinstance(found, dict) else ():
+            encoder.content.text(kind.encode(), str(name))
+            encoder.inside(f".{name}", getattr(decorator, "info", None))
 
 
 def _values_of(fields: object) -> Iterable[Any]:
@@ -94,16 +107,14 @@ def _write_parts(field: object, names: Iterable[str], encoder: Encoder) -> None:
     state = dict(state_of(field))
     for name in names:
         value = state.get(name)
-        if value is None or value is dataclasses.MISSING or _is_unset(value):
-            continue
-        if isinstance(value, Mapping) and not value:
+        if name not in state or _is_unset(value) or (value is None and name != "default"):
             continue
         encoder.content.text(b"=", name)
         encoder.inside(f".{name}", value)
 
 
 def _is_unset(value: object) -> bool:
-    return type(value).__name__ in ("PydanticUndefinedType", "_Nothing", "_MISSING_TYPE")
+    return type(value).__name__ in _UNSET or (type(value) is MappingProxyType and not value)
 
 
 def write_members(cls: type[enum.Enum], encoder: Encoder) -> None:
