@@ -36,6 +36,7 @@ class Parameter:
     annotation: Any
     positional: bool
     tag: bytes
+    wants_dict: bool
 
 
 @attrs.frozen
@@ -114,6 +115,7 @@ def parameters_of(function: Callable[..., Any]) -> tuple[Parameter, ...]:
                 parameter.annotation,
                 parameter.kind is parameter.POSITIONAL_ONLY,
                 len(name).to_bytes(2, "big") + name,
+                _is_mapping(parameter.annotation),
             )
         )
     return tuple(found)
@@ -163,9 +165,8 @@ def return_annotation(function: Callable[..., Any], names: Mapping[str, Any]) ->
     return hints["return"]
 
 
-def wants_dict(parameter: Parameter) -> bool:
-    """Tell whether *parameter* is annotated as a dict or another mapping."""
-    annotation = parameter.annotation
+def _is_mapping(annotation: Any) -> bool:
+    """Tell whether *annotation* is a dict or another mapping."""
     if isinstance(annotation, str):
         head = annotation.split("[")[0].rpartition(".")[2].strip()
         return head in {"dict", "Dict", "Mapping", "MutableMapping"}

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from functools import lru_cache
-from hashlib import blake2b
 from typing import Any
 
 import msgspec
@@ -46,7 +45,7 @@ class Entry(
 
     def is_known_good(self) -> bool:
         """Tell whether these are the bytes that June wrote."""
-        return blake2b(self.result, digest_size=16).hexdigest() == self.digest
+        return digest(self.result).hex() == self.digest
 
     def hashed(self) -> bytes:
         """The hash of the result's JSON, where that is known good."""
@@ -143,18 +142,24 @@ class Finished(msgspec.Struct, gc=False):
     def line(self, id: str) -> bytes:
         """The entry as a line of JSON that goes on with the next."""
         # Text is put together faster than bytes are, and a large run has many of these.
-        inputs = _inputs_json(self.inputs) if self.inputs else ""
+        inputs = _inputs_json(self.inputs, self.recipe) if self.inputs else ""
         found = self.result_digest
         if found is None:
-            found = self.result_digest = blake2b(self.result, digest_size=16).digest()
+            found = self.result_digest = digest(self.result)
         return (
             f'\n{_encode(id).decode()}:{{"cacheKey":"{self.cacheKey}","result":{self.result.decode()},'
             f'"digest":"{found.hex()}","parts":{self.recipe.parts_json}{inputs}}},'
-            f'"meta":{{"finishedAt":"{_timestamp(int(self.finished_at))}","seconds":{self.seconds:.6g}}}}},'
+            f'"meta":{{"finishedAt":"{_timestamp(int(self.finished_at))}","seconds":{self.seconds:.6f}}}}},'
         ).encode()
 
 
-def _inputs_json(inputs: bytes) -> str:
+def _inputs_json(inputs: bytes, recipe: Recipe) -> str:
+    if len(inputs) == recipe.layout_size:
+        written = inputs.hex()
+        rows = '",'.join(
+            [f"{name}{inputs[at]:c}:{written[start:end]}" for name, at, start, end in recipe.layout]
+        )
+        return f',"inputs":{{{rows}"}}'
     found, vary = input_parts(inputs)
     written = f',"vary":"{vary}"' if vary is not None else ""
     if found:

@@ -85,8 +85,16 @@ class GraphNode:
         self.bindings = bindings
         self.after = after
         self.codec = codec
-        found = [index for binding in bindings if binding.how != VALUE for index in binding.steps()]
-        self.sources: Sequence[int] = tuple(dict.fromkeys(found)) if found else ()
+        found: list[int] = []
+        for binding in bindings:
+            how = binding.how
+            if how == STEP:
+                found.append(binding.source)
+            elif how == LIST:
+                found += binding.source
+            elif how == ITEM and type(binding.source) is int:
+                found.append(binding.source)
+        self.sources: Sequence[int] = tuple(dict.fromkeys(found)) if len(found) > 1 else tuple(found)
         self.item = (
             next(binding for binding in bindings if binding.how == ITEM)
             if self.declaration.each is not None

@@ -172,8 +172,7 @@ class Inputs:
             if found is None:
                 raise KeyFailure(f"input {binding.name!r} cannot be encoded exactly")
             if found:
-                pieces.append(binding.tag)
-                pieces.append(found)
+                pieces += (binding.tag, found)
         if recipe.vary is not None:
             pieces += [VARY_TAG, self._varied(one, recipe)]
         return b"".join(pieces)

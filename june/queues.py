@@ -44,7 +44,12 @@ class Queues:
 
     def add_ready(self, one: StepRun) -> None:
         """Add a step that can render now."""
-        heappush(self.later, (one.order, one))
+        # Mostly they come in graph order, too; a heap is only for those that do not.
+        first = self.first
+        if not first or first[-1].order <= one.order:
+            first.append(one)
+        else:
+            heappush(self.later, (one.order, one))
 
     def add_startable(self, one: StepRun) -> None:
         """Add a step that must run and has all it takes."""

@@ -50,25 +50,19 @@ class Reuse:
         Sets the step's value and contribution where the result had to be decoded to be trusted.
         """
         entry = self._steps.get(one.id)
-        if entry is not None and self._counts(one, entry):
-            self._ledger.keep(one.id)
-            return entry
+        if entry is not None:
+            codec = one.node.codec
+            if self._refresh and (one.id in self._refresh or one.step in self._refresh):
+                one.why = "refresh asked for it"
+            elif entry.cacheKey != one.key:
+                pass
+            elif not one.node.declaration.save:
+                one.why = "save=False keeps no result"
+            elif (codec.settled and entry.is_known_good()) or self._decodes(one, entry):
+                self._ledger.keep(one.id)
+                return entry
         self.drop(one)
         return None
-
-    def _counts(self, one: StepRun, entry: AnyEntry) -> bool:
-        if self._refresh and (one.id in self._refresh or one.step in self._refresh):
-            one.why = "refresh asked for it"
-            return False
-        if entry.cacheKey != one.key:
-            return False
-        node = one.node
-        if not node.declaration.save:
-            one.why = "save=False keeps no result"
-            return False
-        if node.codec.settled and entry.is_known_good():
-            return True
-        return self._decodes(one, entry)
 
     @staticmethod
     def _decodes(one: StepRun, entry: AnyEntry) -> bool:

@@ -455,19 +455,21 @@ class Run:
         """Work through what has an outcome, without recursion: chains of 100,000 skips are ordinary."""
         settling = self._settling
         nodes = self.nodes
+        dependents = self.dependents
+        add_ready = self.queues.add_ready
         while settling:
             one = settling.popleft()
             if isinstance(one, InstanceRun):
                 self._families.instance_settled(one)
                 continue
-            for index in self.dependents[one.order >> 40]:
+            for index in dependents[one.order >> 40]:
                 dependent = nodes[index]
                 if isinstance(dependent, Family):
                     self._families.source_settled(dependent, one)
                     continue
-                dependent.remaining -= 1
-                if not dependent.remaining and dependent.status == "queued":
-                    self.queues.add_ready(dependent)
+                remaining = dependent.remaining = dependent.remaining - 1
+                if not remaining and dependent.status == "queued":
+                    add_ready(dependent)
 
     # -- Rendering.
 

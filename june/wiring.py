@@ -5,11 +5,11 @@ Wiring: joining steps by their parameters, level by level, and saying what does 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
-from june._signatures import MISSING, Parameter, innermost, wants_dict
+from june._signatures import MISSING, Parameter, innermost
 from june._text import listed, near, short_repr
 from june.codec import Codec, MistakenType, UnsupportedType, codec_for, refusing
 from june.errors import GraphError
@@ -131,16 +131,18 @@ class _Wiring:
         self.step = step
         self.bindings = bindings
         self.after = after
-        self.pending = iter(list(_sources(bindings, after)))
-
-
-def _sources(bindings: Iterable[Binding], after: Iterable[Step[..., Any]]) -> Iterator[Step[..., Any]]:
-    for binding in bindings:
-        if binding.how == STEP or (binding.how == ITEM and isinstance(binding.source, Step)):
-            yield binding.source
-        elif binding.how == LIST:
-            yield from binding.source
-    yield from after
+        pending: list[Step[..., Any]] = []
+        for binding in bindings:
+            how = binding.how
+            if how == STEP:
+                pending.append(binding.source)
+            elif how == LIST:
+                pending += binding.source
+            elif how == ITEM and isinstance(binding.source, Step):
+                pending.append(binding.source)
+        if after:
+            pending += after
+        self.pending = iter(pending)
 
 
 class _Builder:
@@ -182,9 +184,12 @@ class _Builder:
                         seen[found] = None
                         queue.append(found)
                 unresolved.clear()
+        named: dict[Declaration, list[Step[..., Any]]] = {}
         for step in seen:
             self._named_ids.setdefault(step.id, step)
-            self._named_names.setdefault(declaration_of(step).name, []).append(step)
+            named.setdefault(declaration_of(step), []).append(step)
+        for declaration, steps in named.items():
+            self._named_names.setdefault(declaration.name, []).extend(steps)
 
     def _in_scope(self, step: Step[..., Any], id: str) -> Step[..., Any] | None:
         """Find a step by id among those that the step's function can see."""
@@ -249,11 +254,22 @@ class _Builder:
 
     def _leave(self, wiring: _Wiring) -> None:
         index = self.index
+        externals: list[Binding] | None = None
         for binding in wiring.bindings:
-            if binding.how == STEP or (binding.how == ITEM and isinstance(binding.source, Step)):
+            how = binding.how
+            if how == STEP:
                 binding.source = index.get(binding.source, 0)
-            elif binding.how == LIST:
-                binding.source = tuple(index.get(one, 0) for one in binding.source)
+            elif how == EXTERNAL:
+                externals = externals or []
+                externals.append(binding)
+            elif how == LIST:
+                binding.source = tuple([index.get(one, 0) for one in binding.source])
+            elif how == ITEM:
+                if isinstance(binding.source, Step):
+                    binding.source = index.get(binding.source, 0)
+                else:
+                    externals = externals or []
+                    externals.append(binding)
         declaration = declaration_of(wiring.step)
         codec = self._codecs.get(declaration)
         if codec is None:
@@ -264,9 +280,8 @@ class _Builder:
             tuple(index.get(one, 0) for one in wiring.after) if wiring.after else (),
             codec,
         )
-        for binding in wiring.bindings:
-            if binding.how == EXTERNAL or (binding.how == ITEM and type(binding.source) is str):
-                self.externals.append((node, binding))
+        if externals is not None:
+            self.externals += [(node, binding) for binding in externals]
         index[wiring.step] = len(self._nodes)
         self._nodes.append(node)
 
@@ -287,7 +302,7 @@ class _Builder:
     def _bound(self, step: Step[..., Any], parameter: Parameter, value: Any) -> Binding:
         """Level 1: a value that bind() fixed; a step, or a list with steps in it, is a dependency."""
         if isinstance(value, Step):
-            return Binding(parameter, STEP, value, wants_dict(parameter))
+            return Binding(parameter, STEP, value, parameter.wants_dict)
         if type(value) in (list, tuple) and value and all(isinstance(one, Step) for one in value):
             return Binding(parameter, LIST, list(value))
         return Binding(parameter, VALUE, value)
@@ -307,7 +322,7 @@ class _Builder:
             found = self._find(step, needed, "needs")
             if found is None:
                 return Binding(parameter, VALUE, None)
-            return Binding(parameter, STEP, found, wants_dict(parameter))
+            return Binding(parameter, STEP, found, parameter.wants_dict)
         # The answer is the same for all copies of one function, but for a step that would find itself.
         key = (declaration, name)
         if key in self._implicit and self._implicit[key] is not step:
@@ -315,7 +330,7 @@ class _Builder:
         else:
             found = self._implicit[key] = self._look_for(step, declaration, name)
         if found is not None:
-            return Binding(parameter, STEP, found, wants_dict(parameter))
+            return Binding(parameter, STEP, found, parameter.wants_dict)
         return Binding(parameter, EXTERNAL, name)
 
     def _item(self, step: Step[..., Any], parameter: Parameter, source: Any) -> Binding:
@@ -388,22 +403,25 @@ class _Builder:
 builtin_id: Callable[[object], int] = id
 
 
-def _explicit(step: Step[..., Any]) -> Iterator[Step[..., Any] | str]:
+def _explicit(step: Step[..., Any]) -> list[Step[..., Any] | str]:
     """Give what *step* names in needs, each, after and bind; ids as they stand."""
     declaration = declaration_of(step)
+    found: list[Step[..., Any] | str] = []
     for needed in declaration.needs.values():
         if isinstance(needed, (Step, str)):
-            yield needed
+            found.append(needed)
         else:
-            yield from needed
+            found += needed
     if declaration.each is not None:
-        yield declaration.each[1]
-    yield from declaration.after
+        found.append(declaration.each[1])
+    if declaration.after:
+        found += declaration.after
     for value in step.bound.values():
-        if isinstance(value, Step):
-            yield value
+        if type(value) is Step or isinstance(value, Step):
+            found.append(value)
         elif type(value) in (list, tuple):
-            yield from (one for one in value if isinstance(one, Step))
+            found += [one for one in value if isinstance(one, Step)]
+    return found
 
 
 def _missing(built: Graph, given: frozenset[str]) -> list[str]:

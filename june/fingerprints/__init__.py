@@ -134,7 +134,7 @@ class Fingerprinter:
     def _root(self, function: Callable[..., Any], defaults: bool) -> Piece:
         if isinstance(function, FunctionType) and is_user_function(function):
             return self._walker.function_piece(function, defaults)
-        return Piece("step object", function, partial(self._write_value, function, "step"))
+        return Piece("step object", function, partial(self._write_step_object, function))
 
     def _step_piece(self, root: Piece) -> Piece:
         """The function that decorators wrap is what a person takes for the step's code."""
@@ -188,6 +188,11 @@ class Fingerprinter:
             pass  # lone surrogates, huge integers, a list in itself
         found = sum_of(Piece("value", value, partial(self._write_value, value, "value")))
         return ValueFingerprint(b"v" + found.digest, found.opaque())
+
+    def _write_step_object(self, function: object, content: Content) -> None:
+        encoder = Encoder(content, self._walker, ("step", ""))
+        encoder.signatures = False
+        encoder.encode(function)
 
     def _write_value(self, value: object, place: str, content: Content) -> None:
         Encoder(content, self._walker, (place, "")).encode(value)

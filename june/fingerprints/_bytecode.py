@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import CodeType
 
+from june.fingerprints._scopes import Import
+
 
 def shape(code: CodeType) -> tuple[object, ...]:
     """
@@ -69,3 +71,21 @@ def named(code: CodeType) -> tuple[set[str], set[str]]:
         names.update(part.co_names)
         texts.update(value for value in part.co_consts if type(value) is str)
     return names, texts
+
+
+def imports(code: CodeType) -> Iterator[tuple[str, Import]]:
+    """What the import statements in *code*, or in code inside it, name: a name, and what it stands for."""
+    import dis  # not worth its time where there is source
+
+    for part in nested(code):
+        constants: list[object] = [None, None]
+        module, level = "", 0
+        for instruction in dis.get_instructions(part):
+            if instruction.opname.startswith("LOAD_"):
+                constants = [constants[-1], instruction.argval]
+            elif instruction.opname == "IMPORT_NAME":
+                module, level = instruction.argval, int(str(constants[0] or 0))
+                if not constants[1] or "*" in constants[1]:  # type: ignore[operator] # a tuple of names
+                    yield module, Import(level, module, None, False)
+            elif instruction.opname == "IMPORT_FROM":
+                yield instruction.argval, Import(level, module, instruction.argval, False)

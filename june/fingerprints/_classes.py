@@ -19,8 +19,8 @@ from june.fingerprints._objects import is_a, local_qualname, type_attribute
 from june.fingerprints._origins import is_perhaps_written, is_user_class, is_user_function, is_written
 from june.fingerprints._pieces import Content
 from june.fingerprints._scopes import Scope
-from june.fingerprints._sources import LOCK, class_node
-from june.fingerprints._trees import Tree, class_tree
+from june.fingerprints._sources import LOCK, class_nodes
+from june.fingerprints._trees import Tree, class_tree, joined
 from june.fingerprints._values import Encoder
 
 _SKIPPED = frozenset(
@@ -32,9 +32,7 @@ _SKIPPED = frozenset(
         "__weakref__",
         "__annotations__",
         "__firstlineno__",
-        "__slots__",
         "__static_attributes__",
-        "__match_args__",
         "__type_params__",
         "__annotate__",
         "__annotate_func__",
@@ -43,6 +41,10 @@ _SKIPPED = frozenset(
         "_abc_impl",
     ]
 )
+# Skipped unless the statement itself binds them: attrs and dataclasses make them of the fields.
+_MADE = frozenset({"__match_args__", "__slots__"})
+_MADE_PREFIXES = ("__attrs_", "__dataclass_", "__pydantic_", "__struct_", "__abstract", "__sa_")
+_DATA = (bool, int, float, str, bytes)
 _DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 
@@ -76,12 +78,14 @@ def class_form(cls: type) -> ClassForm:
     if known is not None and known[0]() is cls:
         return known[1]
     with LOCK:
-        node, path, why = class_node(cls)
+        nodes, path, why = class_nodes(cls)
     form = ClassForm(None, frozenset(), path, why)
-    if node is not None:
+    if nodes:
         scope = Scope("class", None)
-        scope.collect(node.body)
-        form = ClassForm(class_tree(node, lambda name: _holds(cls, name)), frozenset(scope.bound), path, "")
+        for node in nodes:
+            scope.collect(node.body)
+        trees = [class_tree(node, lambda name: _holds(cls, name)) for node in nodes]
+        form = ClassForm(joined(trees), frozenset(scope.bound), path, "")
 
     def forget(reference: object) -> None:
         _forms.pop(key, None)
@@ -170,9 +174,17 @@ def _counts(cls: type, name: str, value: object, form: ClassForm) -> bool:
     if name.startswith("_is_") and name.endswith("protocol"):
         return False
     if name.startswith("__") and name.endswith("__"):
-        # Made by a decorator or a metaclass of a library, unless a function of the user's was put there.
-        return is_a(value, types.FunctionType) and is_written(value)
+        # Made by a decorator or a metaclass of a library, unless plain data or a function of the user's.
+        if is_a(value, types.FunctionType):
+            return is_written(value)
+        return name not in _MADE and not name.startswith(_MADE_PREFIXES) and _is_data(value)
     return not is_a(value, types.FunctionType) or is_written(value)
+
+
+def _is_data(value: object) -> bool:
+    if type(value) is tuple:
+        return bool(value) and all(map(_is_data, value))
+    return type(value) in _DATA
 
 
 def _write_attribute(

@@ -2,7 +2,7 @@
 What dataclasses, attrs, pydantic, msgspec, named tuples and enums made of a class's statement.
 
 A default, a converter or a validator may have been computed, so its text does not say what it is; and most
-of them are no attributes of the class. They are read from where each library keeps them, never by importing it.
+are no attributes of the class. They are read from where each library keeps them, without importing it.
 """
 
 from __future__ import annotations

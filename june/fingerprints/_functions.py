@@ -10,7 +10,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import NamedTuple
 
 from june._text import short_path
-from june.fingerprints._bytecode import named, nested, shape_bytes
+from june.fingerprints._bytecode import imports, named, nested, shape_bytes
 from june.fingerprints._sources import LOCK, FunctionNode, function_node
 from june.fingerprints._trees import Tree, Use, function_tree
 
@@ -107,7 +107,8 @@ def uses_of(function: FunctionType, form: Form) -> tuple[Use, ...]:
             read = [Use("global", name, (other,)) for other in names if other in vars(value)]
             found += read or [Use("global", name, ())]
         else:
-            found.append(Use("global", name, ()))
+            found.append(Use("global", name, (), None, True))
+    found += [Use("import", name, (), source, True) for name, source in imports(code)]
     return tuple(found)
 
 

@@ -6,21 +6,27 @@ By name, since importing them here would make `import june` dearer, and since so
 
 from __future__ import annotations
 
+import collections
 from typing import TYPE_CHECKING, Any
 
 from june.fingerprints._objects import own_dict
-from june.fingerprints._origins import library_name
+from june.fingerprints._origins import library_kind, library_name
 from june.fingerprints._values import LIBRARY_TYPES, Encoder
 
 if TYPE_CHECKING:
     from june.fingerprints._values import Writer
 
 
+def _kind(value: object) -> str:
+    """The name of the library's type that a value has, or that the user's type of the value extends."""
+    return library_name(library_kind(type(value)))
+
+
 def _parts(*names: str) -> Writer:
     """A writer of values that are told apart by the named attributes of their (exactly known) type."""
 
     def write(encoder: Encoder, value: Any) -> None:
-        encoder.content.text(b"V", library_name(type(value)))
+        encoder.content.text(b"V", _kind(value))
         encoder.items(b"v", [getattr(value, name) for name in names])
 
     return write
@@ -28,13 +34,13 @@ def _parts(*names: str) -> Writer:
 
 def _reduced(encoder: Encoder, value: Any) -> None:
     """Write a value whose arguments only its own way of being copied tells (`operator.itemgetter`)."""
-    encoder.content.text(b"V", library_name(type(value)))
+    encoder.content.text(b"V", _kind(value))
     encoder.items(b"v", value.__reduce__()[1:])
 
 
 def _args(encoder: Encoder, value: Any) -> None:
     """Write a `datetime.timezone`."""
-    encoder.content.text(b"V", library_name(type(value)))
+    encoder.content.text(b"V", _kind(value))
     encoder.items(b"v", value.__getinitargs__())
 
 
@@ -52,7 +58,7 @@ def _decimal(encoder: Encoder, value: Any) -> None:
 
 
 def _path(encoder: Encoder, value: Any) -> None:
-    encoder.content.text(b"V", library_name(type(value)))
+    encoder.content.text(b"V", _kind(value))
     encoder.encode(str(value))
 
 
@@ -75,13 +81,18 @@ def _numpy(encoder: Encoder, value: Any) -> None:
 
 
 def _deque(encoder: Encoder, value: Any) -> None:
-    encoder.content.text(b"V", library_name(type(value)))
+    encoder.content.text(b"V", _kind(value))
     encoder.encode(value.maxlen)
-    encoder.items(b"v", value)
+    encoder.items(b"v", collections.deque.__iter__(value))
+
+
+def _ordered(encoder: Encoder, value: Any) -> None:
+    """Write an `OrderedDict`, which has an order of its own."""
+    encoder.mapping(b"od", collections.OrderedDict.items(value))
 
 
 def _defaultdict(encoder: Encoder, value: Any) -> None:
-    encoder.content.text(b"V", library_name(type(value)))
+    encoder.content.text(b"V", _kind(value))
     encoder.inside(".default_factory", value.default_factory)
     encoder.mapping(b"d", dict.items(value))
 
@@ -95,7 +106,7 @@ def _namespace(encoder: Encoder, value: Any) -> None:
 
 
 def _partial(encoder: Encoder, value: Any) -> None:
-    encoder.content.text(b"V", library_name(type(value)))
+    encoder.content.text(b"V", _kind(value))
     encoder.inside(".func", value.func)
     encoder.items(b"t", value.args)
     encoder.mapping(b"d", value.keywords.items())
@@ -103,15 +114,18 @@ def _partial(encoder: Encoder, value: Any) -> None:
 
 def _cached_function(encoder: Encoder, value: Any) -> None:
     """Write a function under `lru_cache`: the cache itself is only speed."""
-    encoder.content.text(b"V", library_name(type(value)))
+    encoder.content.text(b"V", _kind(value))
     encoder.inside(".__wrapped__", own_dict(value).get("__wrapped__"))
 
 
 def _alias(encoder: Encoder, value: Any) -> None:
     """Write `list[int]`, `int | None`, `Optional[T]`."""
-    encoder.content.text(b"A", library_name(type(value)))
+    encoder.content.text(b"A", _kind(value))
     encoder.encode(getattr(value, "__origin__", None))
     encoder.items(b"v", getattr(value, "__args__", ()))
+    metadata = own_dict(value).get("__metadata__")
+    if metadata:  # `Annotated`
+        encoder.items(b"am", metadata)
 
 
 def _union(encoder: Encoder, value: Any) -> None:
@@ -120,16 +134,74 @@ def _union(encoder: Encoder, value: Any) -> None:
     encoder.items(b"v", value.__args__)
 
 
+def _views(encoder: Encoder, value: Any) -> None:
+    encoder.content.text(b"V", _kind(value))
+    encoder.items(b"v", value)
+
+
+def _stream(encoder: Encoder, value: Any) -> None:
+    """Write a `StringIO` or `BytesIO`, with where it stands."""
+    if value.closed:
+        encoder.content.text(b"V", f"{_kind(value)} closed")
+    else:
+        encoder.content.text(b"V", _kind(value))
+        encoder.items(b"v", (value.getvalue(), value.tell()))
+
+
+def _context(encoder: Encoder, value: Any) -> None:
+    """Write a `decimal.Context`."""
+    names = ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")
+    encoder.items(b"dc", [getattr(value, name) for name in names])
+    encoder.items(b"dc", sorted(signal.__name__ for signal, is_set in value.traps.items() if is_set))
+
+
+def _reference(encoder: Encoder, value: Any) -> None:
+    """Write a weak reference by what it refers to."""
+    encoder.content.text(b"V", _kind(value))
+    encoder.inside("()", value())
+
+
+def _context_variable(encoder: Encoder, value: Any) -> None:
+    encoder.content.text(b"V", value.name)
+    encoder.inside(".get()", value.get(None))
+
+
+def _element(encoder: Encoder, value: Any) -> None:
+    """Write an element of an XML tree."""
+    encoder.content.text(b"V", _kind(value))
+    encoder.items(b"v", (value.tag, dict(value.attrib), value.text, value.tail))
+    encoder.items(b"v", value)
+
+
+def _variable(encoder: Encoder, value: Any) -> None:
+    """Write a type variable with its bound or its constraints, which may not be defined yet."""
+    encoder.content.text(b"TV", f"{value.__name__} {value.__covariant__} {value.__contravariant__}")
+    try:
+        encoder.items(b"v", (value.__bound__, value.__constraints__))
+    except NameError:
+        encoder.opaque(value)
+
+
+def _new_type(encoder: Encoder, value: Any) -> None:
+    encoder.content.text(b"NT", value.__name__)
+    encoder.encode(value.__supertype__)
+
+
+def _numpy_text(encoder: Encoder, value: Any) -> None:
+    encoder.content.text(b"m", _kind(value))
+    encoder.encode(value.item())
+
+
 def _named(encoder: Encoder, value: Any) -> None:
     """Write what counts by its name: type variables, special forms, loggers."""
-    encoder.content.text(b"V", library_name(type(value)))
+    encoder.content.text(b"V", _kind(value))
     name = getattr(value, "__name__", None) or getattr(value, "_name", None)
     encoder.content.text(b"v", name if isinstance(name, str) else "")
 
 
 def _kind_only(encoder: Encoder, value: Any) -> None:
     """Write what has nothing to tell but its type."""
-    encoder.content.text(b"V", library_name(type(value)))
+    encoder.content.text(b"V", _kind(value))
 
 
 def _alias_statement(encoder: Encoder, value: Any) -> None:
@@ -178,17 +250,34 @@ LIBRARY_TYPES.update(
         "typing:_SpecialGenericAlias": _alias,
         "typing:_SpecialForm": _named,
         "typing:_AnyMeta": _named,
-        "typing:TypeVar": _named,
+        "typing:TypeVar": _variable,
         "typing:ParamSpec": _named,
         "typing:TypeVarTuple": _named,
-        "typing:NewType": _named,
+        "typing:NewType": _new_type,
         "typing:TypeAliasType": _alias_statement,
         "typing:ForwardRef": _parts("__forward_arg__"),
         "logging:Logger": _kind_only,
         "builtins:object": _kind_only,
+        "builtins:dict_keys": _views,
+        "builtins:dict_values": _views,
+        "builtins:dict_items": _views,
+        "collections:OrderedDict": _ordered,
+        "contextvars:ContextVar": _context_variable,
+        "decimal:Context": _context,
+        "io:BytesIO": _stream,
+        "io:StringIO": _stream,
+        "struct:Struct": _parts("format"),
+        "weakref:ReferenceType": _reference,
+        "xml.etree.ElementTree:Element": _element,
+        "msgspec._core:Factory": _parts("factory"),
+        "msgspec._core:NoDefaultType": _kind_only,
+        "pydantic.type_adapter:TypeAdapter": _parts("_type", "_config"),
+        "pydantic_core._pydantic_core:PydanticUndefinedType": _kind_only,
         "numpy:ndarray": _numpy,
         "numpy:datetime64": _numpy,
         "numpy:timedelta64": _numpy,
+        "numpy:str_": _numpy_text,
+        "numpy:bytes_": _numpy_text,
     }
 )
 for _name in ("PurePath", "PurePosixPath", "PureWindowsPath", "Path", "PosixPath", "WindowsPath"):

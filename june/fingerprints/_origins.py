@@ -145,6 +145,8 @@ def is_user_class(cls: type) -> bool:
     if not cls.__flags__ & (1 << 9):  # no heap type: written in C
         return False
     name = cls.__module__ if isinstance(cls.__module__, str) else ""
+    if name == "types" and vars(types).get(cls.__name__) is not cls:
+        return True  # `make_dataclass`, before Python 3.12
     module = sys.modules.get(name)
     if module is not None and vars(module).get("__file__") is not None:
         if is_user_module(module):
@@ -187,6 +189,11 @@ def library_name(owner: object) -> str:
     module = getattr(owner, "__module__", None)
     name = getattr(owner, "__qualname__", None) or getattr(owner, "__name__", None)
     return f"{public_module(module if isinstance(module, str) else '')}:{name}"
+
+
+def library_kind(kind: type) -> type:
+    """The class of a library's that *kind* is, or extends first."""
+    return next(cls for cls in kind.__mro__ if not is_user_class(cls))
 
 
 def public_module(module: str) -> str:

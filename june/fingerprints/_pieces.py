@@ -40,9 +40,13 @@ class Content:
         notes: What else a person should know.
 
         reads_docs: Code of the piece names `__doc__`.
+
+        names: Names of functions, which count only if some piece of the sum reads such names.
+
+        reads_names: Code of the piece names `__name__` as an attribute.
     """
 
-    __slots__ = ("children", "docs", "notes", "opaque", "out", "reads_docs")
+    __slots__ = ("children", "docs", "names", "notes", "opaque", "out", "reads_docs", "reads_names")
 
     def __init__(self) -> None:
         self.out = bytearray()
@@ -51,6 +55,8 @@ class Content:
         self.opaque: list[str] = []
         self.notes: list[str] = []
         self.reads_docs = False
+        self.names = b""
+        self.reads_names = False
 
     def atom(self, tag: bytes, payload: bytes = b"") -> None:
         """Write an item that holds no others."""
@@ -73,6 +79,8 @@ class Content:
         self.notes += other.notes
         self.docs += other.docs
         self.reads_docs = self.reads_docs or other.reads_docs
+        self.names += other.names
+        self.reads_names = self.reads_names or other.reads_names
 
 
 class Piece:
@@ -92,10 +100,12 @@ class Piece:
         "docs",
         "held",
         "label",
+        "names",
         "notes",
         "opaque",
         "own",
         "reads_docs",
+        "reads_names",
     )
 
     def __init__(self, label: str, held: object, write: Callable[[Content], None]) -> None:
@@ -108,14 +118,16 @@ class Piece:
         self.opaque: tuple[str, ...] = ()
         self.notes: tuple[str, ...] = ()
         self.reads_docs = False
-        self._records: dict[bool, str] = {}
+        self.names = b""
+        self.reads_names = False
+        self._records: dict[tuple[bool, bool], str] = {}
 
-    def record(self, with_docs: bool) -> str:
+    def record(self, with_docs: bool, with_names: bool) -> str:
         """The hash of the piece on its own, in 16 hex digits."""
-        known = self._records.get(with_docs)
+        known = self._records.get((with_docs, with_names))
         if known is None:
-            whole = self.own + self.docs if with_docs else self.own
-            known = self._records[with_docs] = blake2b(whole, digest_size=8).hexdigest()
+            whole = self.own + (self.docs if with_docs else b"") + (self.names if with_names else b"")
+            known = self._records[with_docs, with_names] = blake2b(whole, digest_size=8).hexdigest()
         return known
 
     def ensure(self) -> None:
@@ -142,6 +154,8 @@ class Piece:
         self.opaque = tuple(content.opaque)
         self.notes = tuple(content.notes)
         self.reads_docs = content.reads_docs
+        self.names = content.names
+        self.reads_names = content.reads_names
         self._write = None
 
 
@@ -155,11 +169,14 @@ class Sum(NamedTuple):
         pieces: The pieces in the order in which they are reached, the first one itself.
 
         with_docs: Docstrings count, since some piece reads them.
+
+        with_names: Names of functions count, since some piece reads them.
     """
 
     digest: bytes
     pieces: list[Piece]
     with_docs: bool
+    with_names: bool
 
     def records(self, step: Piece) -> dict[str, str]:
         """Label and hash of each piece on its own; *step* is labelled as the step's code."""
@@ -170,7 +187,7 @@ class Sum(NamedTuple):
             while label in records:
                 count += 1
                 label = f"{first} ({count})"
-            records[label] = piece.record(self.with_docs)
+            records[label] = piece.record(self.with_docs, self.with_names)
         return records
 
     def opaque(self) -> tuple[str, ...]:
@@ -192,10 +209,11 @@ def sum_of(root: Piece) -> Sum:
     pieces = [root]
     places = {id(root): 0}
     joints: list[str] = []
-    with_docs = False
+    with_docs = with_names = False
     for piece in pieces:  # grows as it goes: no recursion, however long a chain of helpers is
         piece.ensure()
         with_docs = with_docs or piece.reads_docs
+        with_names = with_names or piece.reads_names
         for child in piece.children:
             place = places.setdefault(id(child), len(pieces))
             if place == len(pieces):
@@ -206,7 +224,9 @@ def sum_of(root: Piece) -> Sum:
     hasher.update(" ".join(joints).encode())
     if with_docs:
         hasher.update(b"docs".join(piece.docs for piece in pieces))
-    return Sum(hasher.digest(), pieces, with_docs)
+    if with_names:
+        hasher.update(b"names".join(piece.names for piece in pieces))
+    return Sum(hasher.digest(), pieces, with_docs, with_names)
 
 
 def explain_records(old: Mapping[str, str], new: Mapping[str, str]) -> str:

@@ -228,16 +228,16 @@ def function_node(code: CodeType, names: Mapping[str, Any]) -> tuple[FunctionNod
     return node, "" if node is not None else why
 
 
-def class_node(cls: type) -> tuple[ast.ClassDef | None, str, str]:
+def class_nodes(cls: type) -> tuple[list[ast.ClassDef], str, str]:
     """
-    Find the class statement that made *cls*.
+    Find the class statement that made *cls*, or all that may have.
 
     A class without methods does not say where it was written: it is looked for in its module's file, or
     else among the notebook's cells, the latest first. There is no code object to check a statement by, so in
     a file that may have been edited it must fit the class's methods, names and annotations.
 
     Returns:
-        The node or `None`, the file or cell that it should stand in, and the reason if there is no node.
+        The nodes, the file or cell that they should stand in, and the reason if there are none.
     """
     functions = _methods(cls)
     module = sys.modules.get(cls.__module__)
@@ -254,11 +254,13 @@ def class_node(cls: type) -> tuple[ast.ClassDef | None, str, str]:
     for place in paths:
         source = source_of(place, names)
         found = source.classes_named(cls.__qualname__) if source is not None else []
-        for node in reversed(found):
-            if _has_methods(node, functions) and _fits(cls, node, source is not None and source.trusted):
-                return node, place, ""
+        trusted = source is not None and source.trusted
+        fitting = [node for node in found if _has_methods(node, functions) and _fits(cls, node, trusted)]
+        if fitting:
+            return fitting, place, ""
+        if found:
             why = "the file was edited after its import"
-    return None, paths[0] if paths else "", why
+    return [], paths[0] if paths else "", why
 
 
 def _cells_with(text: str) -> list[str]:

@@ -20,7 +20,10 @@ from june.fingerprints._scopes import Definition, Import, Scope, function_scope,
 _SKIPPED_FIELDS = frozenset({"ctx", "type_comment", "kind"})
 # Code that names one of these may reach its locals by their names.
 READS_NAMES = frozenset({"locals", "eval", "exec", "vars", "dir", "query", "f_locals", "_getframe"})
-READS_DOCS = frozenset({"__doc__", "getdoc"})
+READS_DOCS = frozenset({"__doc__", "getdoc", "model_json_schema", "json_schema"})
+_READS_FUNCTION_NAMES = frozenset({"__name__", "__qualname__"})
+# Calls that give a module by a name, which may be a constant.
+_IMPORTERS = frozenset({"import_module", "__import__"})
 # Decorators that do not look at annotations, by the last part of their name.
 _BLIND = frozenset(
     [
@@ -47,24 +50,50 @@ _BLIND = frozenset(
 )
 
 
+# Decorators that say all they do by what the class then holds.
+_HELD_WHOLE = frozenset(
+    [
+        "property",
+        "cached_property",
+        "staticmethod",
+        "classmethod",
+        "setter",
+        "getter",
+        "deleter",
+        "override",
+        "final",
+        "overload",
+        "abstractmethod",
+        "cache",
+        "lru_cache",
+        "contextmanager",
+        "asynccontextmanager",
+    ]
+)
+
+
 class Use(NamedTuple):
     """
     A name that a tree takes from outside, with the attributes read from it.
 
     Attributes:
-        kind: `global`, `free` (a closure's), or `import` (bound by an import inside the function).
+        kind: `global`, `free` (a closure's), `import` (by an import inside the function), or `reached` (in a
+            way that says no names: *name* is what reaches it).
 
         name: The name; for `import` the local one.
 
         chain: Attributes: `("text", "clean")` in `pkg.text.clean(x)`.
 
         source: What an import binds the name to.
+
+        is_value: It is not only called, so whoever gets it may read its annotations.
     """
 
     kind: str
     name: str
     chain: tuple[str, ...]
     source: Import | None = None
+    is_value: bool = False
 
 
 class Tree(NamedTuple):
@@ -79,12 +108,21 @@ class Tree(NamedTuple):
         uses: The names from outside, in order of appearance.
 
         reads_docs: It names `__doc__`.
+
+        reads_names: It names `__name__` as an attribute of something other than a class.
+
+        reads_subclasses: It names `__subclasses__`.
+
+        signature: The annotations of the function, which count where it is used as a value.
     """
 
     digest: bytes
     docs: bytes
     uses: tuple[Use, ...]
     reads_docs: bool
+    reads_names: bool = False
+    reads_subclasses: bool = False
+    signature: Tree | None = None
 
 
 def function_tree(
@@ -104,7 +142,23 @@ def function_tree(
     """
     writer = _Writer(frozenset(free), not READS_NAMES.isdisjoint(names))
     writer.function(node, None, root=True)
-    return writer.finish(not READS_DOCS.isdisjoint(names | texts))
+    found = names | texts
+    return writer.finish(not READS_DOCS.isdisjoint(found))._replace(
+        reads_names=writer.reads_names or not _READS_FUNCTION_NAMES.isdisjoint(texts),
+        reads_subclasses="__subclasses__" in found,
+        signature=_signature_tree(node),
+    )
+
+
+def _signature_tree(node: Definition | ast.Lambda) -> Tree | None:
+    """Bring the annotations of a function into a canonical form; `None` if it has none."""
+    if isinstance(node, ast.Lambda):
+        return None
+    writer = _Writer(frozenset(), False)
+    scope = Scope("function", None)
+    scope.bound.update(type_parameters(node))
+    writer.annotations(node, scope)
+    return writer.finish(False) if writer.wrote else None
 
 
 def class_tree(node: ast.ClassDef, held: Callable[[str], bool]) -> Tree:
@@ -126,10 +180,20 @@ def class_tree(node: ast.ClassDef, held: Callable[[str], bool]) -> Tree:
     return writer.finish(False)
 
 
+def joined(trees: Sequence[Tree]) -> Tree:
+    """One tree for several statements of which any may be the one that ran."""
+    if len(trees) == 1:
+        return trees[0]
+    distinct = list(dict.fromkeys(tree.digest for tree in trees))
+    uses = dict.fromkeys(use for tree in trees for use in tree.uses)
+    docs = b"".join(tree.docs for tree in trees)
+    return trees[0]._replace(digest=b"".join(distinct), docs=docs, uses=tuple(uses))
+
+
 def _unheld(statement: ast.stmt, held: Callable[[str], bool]) -> ast.stmt | None:
     """What of a class body's statement must count by its text."""
     if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return None if held(statement.name) else statement
+        return _decorated(statement) if held(statement.name) else statement
     if isinstance(statement, ast.Assign):
         targets = statement.targets
         is_held = all(isinstance(target, ast.Name) and held(target.id) for target in targets)
@@ -138,6 +202,17 @@ def _unheld(statement: ast.stmt, held: Callable[[str], bool]) -> ast.stmt | None
         value = None if held(statement.target.id) else statement.value
         return ast.AnnAssign(statement.target, statement.annotation, value, statement.simple)
     return statement
+
+
+def _decorated(statement: Definition | ast.ClassDef) -> ast.stmt | None:
+    """The decorators of a method that the class holds: what they note elsewhere, only the text tells."""
+    if isinstance(statement, ast.ClassDef):  # a class counts with its decorators
+        return None
+    found = [node for node in statement.decorator_list if _last_name(node) not in _HELD_WHOLE]
+    if not found:
+        return None
+    nothing = ast.arguments([], [], None, [], [], None, [])
+    return ast.FunctionDef(statement.name, nothing, [], found)
 
 
 class _Writer:
@@ -153,6 +228,12 @@ class _Writer:
         self._imported: dict[tuple[int, str], Scope] = {}
         self._scopes: list[Scope] = []  # kept alive, since their ids are keys
         self._docs: list[str] = []
+        self._callee: ast.AST | None = None
+        self.reads_names = False
+
+    @property
+    def wrote(self) -> bool:
+        return bool(self._out)
 
     def finish(self, reads_docs: bool) -> Tree:
         # Imported and not used: for what importing does, so the whole module counts.
@@ -170,11 +251,11 @@ class _Writer:
     # Nodes
 
     def node(self, node: ast.AST, scope: Scope) -> None:
+        writer = _WRITERS.get(node.__class__, _Writer.write_any)
+        writer(self, node, scope)
+
+    def write_any(self, node: ast.AST, scope: Scope) -> None:
         kind = node.__class__
-        writer = _WRITERS.get(kind)
-        if writer is not None:
-            writer(self, node, scope)
-            return
         out = self._out
         out.append(kind.__name__)
         out.append("(")
@@ -251,7 +332,7 @@ class _Writer:
 
     def write_name(self, node: ast.Name, scope: Scope) -> None:
         self._note_fallback(node, scope, ())
-        self._out.append(self._token(node.id, scope, ()))
+        self._out.append(self._token(node.id, scope, (), node is not self._callee))
 
     def write_attribute(self, node: ast.Attribute, scope: Scope) -> None:
         names = [node.attr]
@@ -260,23 +341,47 @@ class _Writer:
             names.append(base.attr)
             base = base.value
         names.reverse()
+        if not _READS_FUNCTION_NAMES.isdisjoint(names) and not _is_class(base, names):
+            self.reads_names = True
         self._out.append("Attribute." + ".".join(names))
         if isinstance(base, ast.Name):
             self._note_fallback(base, scope, tuple(names))
-            self._out.append(self._token(base.id, scope, tuple(names)))
+            self._out.append(self._token(base.id, scope, tuple(names), node is not self._callee))
         else:
             self.node(base, scope)
 
-    def _token(self, name: str, scope: Scope, chain: tuple[str, ...]) -> str:
+    def write_call(self, node: ast.Call, scope: Scope) -> None:
+        self._callee = node.func
+        if node.args and _last_name(node) in _IMPORTERS:
+            self._note_module(_last_name(node), node.args[0])
+        self.write_any(node, scope)
+
+    def write_subscript(self, node: ast.Subscript, scope: Scope) -> None:
+        if _last_name(node.value) == "modules":  # `sys.modules[__name__]`
+            self._note_module("modules", node.slice)
+        self.write_any(node, scope)
+
+    def _note_module(self, how: str, name: ast.expr) -> None:
+        """Note that code takes a module by its name."""
+        if isinstance(name, ast.Constant) and isinstance(name.value, str):
+            module = name.value.lstrip(".")
+            source = Import(len(name.value) - len(module), module, None, False)
+            self._uses[Use("import", module, (), source, True)] = None
+        elif isinstance(name, ast.Name) and name.id == "__name__":
+            self._uses[Use("reached", "globals", ())] = None
+        elif how != "modules":
+            self._uses[Use("reached", how, ())] = None
+
+    def _token(self, name: str, scope: Scope, chain: tuple[str, ...], is_value: bool = True) -> str:
         """How *name* is written, noting that it is used if it comes from outside."""
         owner = scope.find(name)
         if isinstance(owner, Scope):
             if name in owner.imports:
                 self._imported.pop((id(owner), name), None)
-                self._note_import(name, owner, chain)
+                self._note_import(name, owner, chain, is_value)
             return self._local(name, owner)
         kind = "free" if owner is None and name in self._free else "global"
-        self._uses[Use(kind, name, chain)] = None
+        self._uses[Use(kind, name, chain, None, is_value)] = None
         token = self._outside.setdefault(name, f"G{len(self._outside)}")
         # A function that assigns a global does so by name, whoever reads it.
         return f"{token} {name}" if owner == "global" or self._keep_names else token
@@ -286,9 +391,9 @@ class _Writer:
         if scope.kind == "class" and node.id in scope.bound and isinstance(node.ctx, ast.Load):
             self._uses[Use("global", node.id, chain)] = None
 
-    def _note_import(self, name: str, owner: Scope, chain: tuple[str, ...]) -> None:
+    def _note_import(self, name: str, owner: Scope, chain: tuple[str, ...], is_value: bool) -> None:
         for source in owner.imports[name]:
-            self._uses[Use("import", name, chain, source)] = None
+            self._uses[Use("import", name, chain, source, is_value)] = None
 
     def _local(self, name: str, owner: Scope) -> str:
         if name in owner.parameters:
@@ -367,7 +472,7 @@ class _Writer:
                 out.append(self._bound(node.name, parent))
                 self._several("@", node.decorator_list, parent)
             if any(_last_name(decorator) not in _BLIND for decorator in node.decorator_list):
-                self._annotations(node, scope)
+                self.annotations(node, scope)
         self._parameters(node.args, None if root else parent)
         if isinstance(node, ast.Lambda):
             self.node(node.body, scope)
@@ -378,6 +483,8 @@ class _Writer:
     def _several(self, mark: str, nodes: Sequence[ast.AST], scope: Scope) -> None:
         self._out.append(f"{mark}[{len(nodes)}")
         for node in nodes:
+            if mark == "@":
+                self._callee = node
             self.node(node, scope)
 
     def _parameters(self, args: ast.arguments, around: Scope | None) -> None:
@@ -396,7 +503,7 @@ class _Writer:
             else:
                 self.node(value, around)
 
-    def _annotations(self, node: Definition, scope: Scope) -> None:
+    def annotations(self, node: Definition, scope: Scope) -> None:
         args = node.args
         named = [*args.posonlyargs, *args.args, *args.kwonlyargs]
         named.extend(arg for arg in (args.vararg, args.kwarg) if arg)
@@ -461,6 +568,13 @@ class _Writer:
             self._docs.append(text)
 
 
+def _is_class(base: ast.expr, names: Sequence[str]) -> bool:
+    """Say whether it is a class whose name is read: `type(x).__name__`, `cls.__name__`."""
+    if isinstance(base, ast.Call) and len(names) == 1:
+        return isinstance(base.func, ast.Name) and base.func.id == "type"
+    return names[-2:-1] == ["__class__"] or (isinstance(base, ast.Name) and base.id == "cls")
+
+
 def _is_constant(statement: ast.stmt | None) -> TypeGuard[Any]:
     """Say whether a statement is a bare constant: a docstring, `...`."""
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
@@ -495,6 +609,7 @@ _WRITERS: dict[type, Callable[[_Writer, Any, Scope], None]] = {
     ast.Assign: _Writer.write_assign,
     ast.AsyncFunctionDef: _Writer.write_function,
     ast.Attribute: _Writer.write_attribute,
+    ast.Call: _Writer.write_call,
     ast.ClassDef: _Writer.write_class,
     ast.Constant: _Writer.write_constant,
     ast.DictComp: _Writer.write_comprehension,
@@ -512,6 +627,7 @@ _WRITERS: dict[type, Callable[[_Writer, Any, Scope], None]] = {
     ast.Name: _Writer.write_name,
     ast.Set: _Writer.write_set,
     ast.SetComp: _Writer.write_comprehension,
+    ast.Subscript: _Writer.write_subscript,
 }
 if hasattr(ast, "TypeAlias"):
     _WRITERS[ast.TypeAlias] = _Writer.write_alias

@@ -8,6 +8,7 @@ that an object may answer as it likes: what it holds is read from its type's slo
 from __future__ import annotations
 
 import enum
+import gc
 import math
 import os
 import struct
@@ -18,15 +19,28 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import msgspec
 
-from june.fingerprints._objects import is_a, local_qualname, own_dict, state_of, type_attribute
-from june.fingerprints._origins import is_user_class, is_user_function, library_name, public_module
+from june.fingerprints._bytecode import shape_bytes
+from june.fingerprints._objects import hides_state, is_a, local_qualname, own_dict, state_of, type_attribute
+from june.fingerprints._origins import (
+    is_user_class,
+    is_user_function,
+    library_kind,
+    library_name,
+    public_module,
+)
 from june.fingerprints._pieces import Content, KeyFailure, Piece
 
 _encode_json = msgspec.json.Encoder().encode
-_HEAP_TYPE = 1 << 9  # set for every class that a `class` statement makes
 _MAX_DEPTH = 150
+# How far a library's objects are looked into before they are taken for something with a life of its own.
+_MAX_OBJECTS = 300
+_MAX_OBJECT_DEPTH = 40
 _MISSING = object()
 _FLOAT = struct.Struct(">d")
+
+
+class _TooDeep(KeyFailure):
+    """A value is nested too deeply to be walked."""
 
 
 class Walker(Protocol):
@@ -34,6 +48,9 @@ class Walker(Protocol):
 
     def function_piece(self, function: types.FunctionType) -> Piece:
         """The piece of a user's function."""
+
+    def refer_signature(self, function: types.FunctionType, content: Content) -> None:
+        """Write the annotations of a user's function, which whoever is given it may read."""
 
     def class_piece(self, cls: type) -> Piece:
         """The piece of a user's class."""
@@ -54,9 +71,22 @@ class Encoder:
         where: The place of the value, for people: `("CLIENT", " in flows.py")`, around what is inside.
 
         folders: A file's folder by its names, below which paths count as relative ones.
+
+    Attributes:
+        signatures: Annotations of functions count.
     """
 
-    __slots__ = ("_depth", "_folders", "_open", "_path", "_walker", "_where", "content")
+    __slots__ = (
+        "_budget",
+        "_depth",
+        "_folders",
+        "_open",
+        "_path",
+        "_walker",
+        "_where",
+        "content",
+        "signatures",
+    )
 
     def __init__(
         self, content: Content, walker: Walker, where: tuple[str, str], folders: tuple[str, ...] = ()
@@ -68,6 +98,8 @@ class Encoder:
         self._path: list[str] = []
         self._open: dict[int, int] = {}
         self._depth = 0
+        self._budget: int | None = None
+        self.signatures = True
 
     def encode(self, value: object) -> None:
         """
@@ -87,7 +119,7 @@ class Encoder:
             self.content.atom(b"<", b"%d" % (self._depth - opened))
             return
         if self._depth >= _MAX_DEPTH:
-            raise KeyFailure(f"{self.place()} is nested deeper than {_MAX_DEPTH} levels")
+            raise _TooDeep(f"{self.place()} is nested deeper than {_MAX_DEPTH} levels")
         self._open[id(value)] = self._depth
         self._depth += 1
         try:
@@ -150,22 +182,46 @@ class Encoder:
         else:
             self.content.text(b"C", library_name(kind))
 
-    def opaque(self, value: object) -> None:
+    def opaque(self, value: object, pieces: Iterable[Piece] = ()) -> None:
         """
         Write an object that cannot be seen into: its type, and the user's functions that it holds.
 
         `numpy.vectorize(f)` or a registry object does what `f` does, so an edit of `f` must count.
+
+        Args:
+            value: The object.
+
+            pieces: The user's functions and classes that were found in it.
         """
         kind = type(value)
-        self.content.text(b"O", library_name(kind))
+        self.content.text(b"O", library_name(library_kind(kind)))
         self.content.opaque.append(f"{self.place()}: {kind.__name__}")
-        for name, held in sorted(own_dict(value).items(), key=lambda item: str(item[0])):
-            if is_a(held, types.MethodType):
+        for piece in dict.fromkeys(pieces):
+            self.content.refer(piece)
+        for held in gc.get_referents(value):  # those of its `__dict__`, and what C hides
+            if type(held) is dict:
+                continue
+            if type(held) is types.MethodType:
                 held = held.__func__
             if type(held) is types.FunctionType and is_user_function(held):
-                self.content.text(b".", str(name))
                 self.content.refer(self._walker.function_piece(held))
         self.content.atom(b";")
+
+    def attempt(self, write: Callable[[], None]) -> Content:
+        """Write on the side what may turn out to hold something that cannot be seen into."""
+        outer, self.content = self.content, Content()
+        budget, length = self._budget, len(self._path)
+        if budget is None:
+            self._budget = _MAX_OBJECTS
+        try:
+            write()
+        except _TooDeep:
+            self.content.opaque.append(self.place())
+        finally:
+            tried, self.content = self.content, outer
+            self._budget = budget if budget is None else self._budget
+            del self._path[length:]
+        return tried
 
     # Atoms
 
@@ -267,17 +323,27 @@ class Encoder:
     def write_function(self, value: types.FunctionType) -> None:
         if is_user_function(value):
             self.content.refer(self._walker.function_piece(value))
+            if self.signatures:
+                self._walker.refer_signature(value, self.content)
             return
         self.content.text(b"L", library_name(value))
         wrapped = value.__dict__.get("__wrapped__")
         if wrapped is not None:
             self.inside(".__wrapped__", wrapped)
-        for cell in value.__closure__ or ():
-            self._library_cell(cell)
         registry = value.__dict__.get("registry")
         if type(registry) is types.MappingProxyType:  # functools.singledispatch
             self.unordered(b"R", registry.items())
+        elif self._may_look():
+            for cell in value.__closure__ or ():
+                self._library_cell(cell)
         self.content.atom(b";")
+
+    def _may_look(self) -> bool:
+        """Say whether one more object of a library's may be looked into."""
+        if self._budget is not None:
+            self._budget -= 1
+            return self._budget > 0 and self._depth < _MAX_OBJECT_DEPTH
+        return True
 
     def _library_cell(self, cell: types.CellType) -> None:
         """Write what a library's closure holds of the user's: arguments of its decorators, functions."""
@@ -285,10 +351,13 @@ class Encoder:
             held = cell.cell_contents
         except ValueError:
             return
-        if type(held) in _PLAIN_ARGUMENTS:
-            self.encode(held)
-        elif type(held) is types.FunctionType and is_user_function(held):
-            self.content.refer(self._walker.function_piece(held))
+        tried = self.attempt(lambda: self.encode(held))
+        if not tried.opaque:
+            self.content.take(tried)
+            return
+        self.content.opaque += tried.opaque
+        for piece in dict.fromkeys(tried.children):
+            self.content.refer(piece)
 
     def write_method(self, value: types.MethodType) -> None:
         self.content.atom(b"M")
@@ -326,6 +395,9 @@ class Encoder:
         else:
             self.content.refer(piece)
 
+    def write_code(self, value: types.CodeType) -> None:
+        self.content.atom(b"code", shape_bytes(value))
+
     def write_property(self, value: property) -> None:
         self.items(b"P", (value.fget, value.fset, value.fdel))
 
@@ -346,7 +418,9 @@ class Encoder:
                 f"{self.place()}: {kind.__qualname__}.__june_key__ raised {type(error).__name__}: {error}"
             ) from error
         self.content.text(b"J", local_qualname(kind))
+        before, self.signatures = self.signatures, False
         self.inside(".__june_key__()", key)
+        self.signatures = before
 
     def write_enum(self, value: enum.Enum) -> None:
         self.content.atom(b"e")
@@ -360,19 +434,37 @@ class Encoder:
         kind = type(value)
         self.content.atom(b"I")
         self.type_of(kind)
-        base = next((base for base in kind.__mro__ if base in _BASES), None)
-        if base is not None:
-            _BASES[base](self, value)
-        elif any(not base.__flags__ & _HEAP_TYPE for base in kind.__mro__[:-1]):
-            # It extends a class written in C, with state that nobody sees.
+        known = self.base(value)
+        if hides_state(kind, known) and not _is_record(kind):
             self.content.opaque.append(f"{self.place()}: {kind.__name__}")
-        self.fields(b"{", sorted(state_of(value), key=itemgetter(0)))
+        self.fields(b"{", sorted(state_of(value, known), key=itemgetter(0)))
+
+    def base(self, value: object) -> type:
+        """Write what an object is by the builtin or known library type that it extends; give that type."""
+        for cls in type(value).__mro__[:-1]:
+            writer = _base_writer(cls)
+            if writer is not None:
+                writer(self, value)
+                return cls
+        return object
 
     def write_library_instance(self, value: object) -> None:
-        """Write an object of a library's class, if that is known to hold data only."""
+        """Write an object of a library's class by its state, if all of that can be seen."""
         kind = type(value)
-        if _is_record(kind) or any(base in _BASES for base in kind.__mro__):
+        name = library_name(kind)
+        known = next((cls for cls in kind.__mro__[:-1] if _base_writer(cls) is not None), object)
+        if _is_record(kind) or name in _CONTAINERS:
             self.write_instance(value)
+        elif hides_state(kind, known) or name.startswith("unittest.mock:"):
+            self.opaque(value)
+        elif known is not object:
+            self.write_instance(value)
+        elif self._may_look():
+            tried = self.attempt(lambda: self.write_instance(value))
+            if tried.opaque:
+                self.opaque(value, tried.children)
+            else:
+                self.content.take(tried)
         else:
             self.opaque(value)
 
@@ -389,6 +481,14 @@ def _is_record(kind: type) -> bool:
     """Say whether a library's class is plain data: attrs, dataclass, pydantic, msgspec, NamedTuple."""
     marks = ("__attrs_attrs__", "__dataclass_fields__", "__pydantic_fields__", "__struct_fields__")
     return any(type_attribute(kind, mark) is not None for mark in marks)
+
+
+def _base_writer(cls: type) -> Writer | None:
+    """How a value of *cls* is written as a part of one of a class that extends it."""
+    writer = _BASES.get(cls)
+    if writer is None and not is_user_class(cls):
+        writer = LIBRARY_TYPES.get(library_name(cls))
+    return writer
 
 
 def _writer_of(kind: type) -> Writer:
@@ -426,7 +526,8 @@ def is_plain(value: object) -> bool:
 
 # Filled by `_library`: types that are not worth an import, by the name that `library_name` gives them.
 LIBRARY_TYPES: dict[str, Writer] = {}
-_PLAIN_ARGUMENTS = frozenset({bool, int, float, str, bytes})
+# Libraries' containers, which may hold what cannot be seen into beside what can.
+_CONTAINERS = frozenset(f"collections:{name}" for name in ("ChainMap", "UserDict", "UserList", "UserString"))
 _ATOMS: dict[type, Writer] = {
     type(None): Encoder.write_none,
     bool: Encoder.write_bool,
@@ -462,6 +563,7 @@ _TYPES: dict[type, Writer] = {
     types.GetSetDescriptorType: Encoder.write_descriptor,
     types.MemberDescriptorType: Encoder.write_descriptor,
     types.ModuleType: Encoder.write_module,
+    types.CodeType: Encoder.write_code,
 }
 # What an instance of a subclass is besides its attributes.
 _BASES: dict[type, Writer] = {
@@ -477,5 +579,9 @@ _BASES: dict[type, Writer] = {
     dict: Encoder.write_dict,
     set: Encoder.write_set,
     frozenset: Encoder.write_frozenset,
+    OSError: lambda encoder, value: encoder.items(b"ox", (value.args, value.filename, value.filename2)),
     BaseException: lambda encoder, value: encoder.items(b"x", BaseException.args.__get__(value)),  # type: ignore[attr-defined] # a getset descriptor
+    property: Encoder.write_property,
+    staticmethod: Encoder.write_static,
+    classmethod: Encoder.write_static,
 }

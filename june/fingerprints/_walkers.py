@@ -45,6 +45,19 @@ _PLACES = frozenset(
     }
 )
 _REACHING = frozenset({"globals", "eval", "exec"})
+# What decorators and test runners note on a function for themselves.
+_BOOKKEEPING = frozenset(
+    {
+        "__wrapped__",
+        "__isabstractmethod__",
+        "__override__",
+        "__final__",
+        "__deprecated__",
+        "__no_type_check__",
+        "pytestmark",
+        "_pytestfixturefunction",
+    }
+)
 _MISSING = object()
 
 
@@ -72,6 +85,24 @@ class CodeWalker:
             piece = self._pieces[key] = Piece(f"helper {called(function)}", function, write)
         return piece
 
+    def refer_signature(self, function: types.FunctionType, content: Content) -> None:
+        """Write the annotations of a user's function that is used as a value, if it has any."""
+        form = form_of(function)
+        wrapped = function.__dict__.get("__wrapped__")
+        if is_a(wrapped, types.FunctionType) and is_user_function(wrapped):
+            self.refer_signature(wrapped, content)
+        if (form.tree.signature if form.tree is not None else function.__annotations__ or None) is None:
+            return
+        key = ("signature", id(function))
+        piece = self._pieces.get(key)
+        if piece is None:
+
+            def write(content: Content) -> None:
+                self._write_signature(function, content)
+
+            piece = self._pieces[key] = Piece(f"annotations of {called(function)}", function, write)
+        content.refer(piece)
+
     def class_piece(self, cls: type) -> Piece:
         """The piece of a user's class: all of it, since any method may be called."""
         key = ("class", id(cls))
@@ -95,11 +126,13 @@ class CodeWalker:
 
             def write(content: Content) -> None:
                 names = vars(module)
+                if is_user_class(type(module)):
+                    content.refer(self.class_piece(type(module)))
                 for name in sorted(names):
                     # pytest adds names with "@" to modules whose asserts it rewrites.
                     if not name.startswith("@") and not (name.startswith("__") and name.endswith("__")):
                         content.text(b".", name)
-                        self._named(names, name, names[name], (), content, place)
+                        self._named(names, Use("global", name, (), None, True), names[name], content, place)
 
             piece = self._pieces[key] = Piece(f"module {place}", module, write)
         return piece
@@ -124,13 +157,18 @@ class CodeWalker:
     # Functions
 
     def _write_function(
-        self, function: types.FunctionType, content: Content, with_defaults: bool = True
+        self,
+        function: types.FunctionType,
+        content: Content,
+        with_defaults: bool = True,
+        owner: type | None = None,
     ) -> None:
         form = form_of(function)
         if form.tree is not None:
             content.atom(b"tree", form.tree.digest)
             content.docs += form.tree.docs
             content.reads_docs = content.reads_docs or form.tree.reads_docs
+            content.reads_names = content.reads_names or form.tree.reads_names
         else:
             content.atom(b"bytecode", form.bytecode)
             content.notes.append(f"bytecode of {called(function)} counts: {form.why}")
@@ -138,12 +176,61 @@ class CodeWalker:
             self._use(function, use, content)
             if use.kind == "global" and use.name in _REACHING and use.name not in function.__globals__:
                 self._refer_reached(function, use.name, content)
+        if form.tree is not None and form.tree.reads_subclasses:
+            self._refer_subclasses(function, owner, content)
         if with_defaults:
             self._write_defaults(function, content)
-        wrapped = function.__dict__.get("__wrapped__")
+        self._write_own(function, content)
+
+    def _write_own(self, function: types.FunctionType, content: Content) -> None:
+        """Write what a function object holds besides its code: its name, its attributes, what it wraps."""
+        name = function.__qualname__.rpartition("<locals>.")[2]
+        content.names += f"{name} {function.__name__};".encode("utf-8", "surrogatepass")
+        if function.__doc__:  # it may have been assigned; that 3.13 takes its indentation away is no matter
+            content.docs += " ".join(str(function.__doc__).split()).encode("utf-8", "surrogatepass")
+        held = function.__dict__
+        if not held:
+            return
+        wrapped = held.get("__wrapped__")
+        copied = wrapped.__dict__ if is_a(wrapped, types.FunctionType) else {}
+        encoder = Encoder(
+            content, self, (name, f" in {file_label(function)}"), folders_of(function.__globals__)
+        )
+        own = [
+            (key, held[key])
+            for key in sorted(held)
+            if key not in _BOOKKEEPING and (key not in copied or copied[key] is not held[key])
+        ]
+        if own:
+            encoder.fields(b"{", own)
         if wrapped is not None:
             content.atom(b"wraps")
-            Encoder(content, self, (f"{called(function)}.__wrapped__", "")).encode(wrapped)
+            encoder.signatures = False
+            encoder.inside(".__wrapped__", wrapped)
+
+    def _write_signature(self, function: types.FunctionType, content: Content) -> None:
+        form = form_of(function)
+        if form.tree is None or form.tree.signature is None:
+            Encoder(content, self, (called(function), "")).encode(function.__annotations__)
+            return
+        content.atom(b"signature", form.tree.signature.digest)
+        for use in form.tree.signature.uses:
+            self._use(function, use, content)
+
+    def _refer_subclasses(self, function: types.FunctionType, owner: type | None, content: Content) -> None:
+        """Code that names `__subclasses__` gets those of the classes that it names, or is a method of."""
+        content.notes.append(
+            f"a subclass made later that {called(function)} finds by __subclasses__() does not count"
+        )
+        waiting: list[Any] = [piece.held for piece in content.children if is_a(piece.held, type)]
+        waiting += [owner] if owner is not None else []
+        known = {id(cls) for cls in waiting}
+        for cls in waiting:
+            for subclass in type.__subclasses__(cls):
+                if id(subclass) not in known and is_user_class(subclass):
+                    known.add(id(subclass))
+                    waiting.append(subclass)
+                    content.refer(self.class_piece(subclass))
 
     def _refer_reached(self, function: types.FunctionType, name: str, content: Content) -> None:
         """Code that calls `globals()` may read anything in its module; `eval` what only the text says."""
@@ -172,7 +259,9 @@ class CodeWalker:
     def _use(self, function: types.FunctionType, use: Use, content: Content) -> None:
         """Write what a name in a function stands for at this moment."""
         if use.source is not None:
-            self._imported(function, use.source, use.chain, content)
+            self._imported(function, use.source, use, content)
+        elif use.kind == "reached":
+            self._refer_reached(function, use.name, content)
         elif use.kind == "free":
             self._free(function, use, content)
         else:
@@ -185,8 +274,10 @@ class CodeWalker:
                 value = _content(cell)
                 # Attributes of a module in a closure are followed like those of one in a global.
                 if is_a(value, types.ModuleType) and is_user_module(value):
-                    names = {use.name: value}
-                    self._named(names, use.name, value, use.chain, content, file_label(function))
+                    self._named({use.name: value}, use, value, content, file_label(function))
+                    return
+                if is_a(value, types.FunctionType) and is_user_function(value):
+                    self._refer_function(value, use, content)
                     return
                 folders = folders_of(function.__globals__)
                 piece = self.value_piece(("cell", id(cell)), _CellOf(cell), label, (label, ""), folders)
@@ -205,7 +296,7 @@ class CodeWalker:
             mangled = f"_{around[-2].lstrip('_')}{name}" if len(around) > 1 else name
             name, value = mangled, names.get(mangled, _MISSING)
         if value is not _MISSING:
-            self._named(names, name, value, use.chain, content, place)
+            self._named(names, use._replace(name=name), value, content, place)
             return
         builtin = vars(builtins).get(name, _MISSING)
         if is_a(builtin, types.FunctionType) and is_user_function(builtin):
@@ -213,18 +304,18 @@ class CodeWalker:
         else:
             content.text(b"missing" if builtin is _MISSING else b"builtin", name)
 
-    def _named(
-        self,
-        names: Mapping[str, Any],
-        name: str,
-        value: Any,
-        chain: tuple[str, ...],
-        content: Content,
-        place: str,
-    ) -> None:
+    def _refer_function(self, function: types.FunctionType, use: Use, content: Content) -> None:
+        content.refer(self.function_piece(function))
+        if use.is_value:
+            self.refer_signature(function, content)
+
+    def _named(self, names: Mapping[str, Any], use: Use, value: Any, content: Content, place: str) -> None:
         """Write the value of a name in a namespace, following attributes through the user's modules."""
+        name, chain = use.name, use.chain
         while is_a(value, types.ModuleType) and chain and is_user_module(value):
             held = vars(value)
+            if is_user_class(type(value)):  # it may have properties
+                content.refer(self.class_piece(type(value)))
             name, chain = chain[0], chain[1:]
             found = held.get(name, _MISSING)
             if found is _MISSING:
@@ -245,15 +336,26 @@ class CodeWalker:
             if piece is not None:
                 content.refer(piece)
                 return
-        elif type(value) is types.FunctionType and is_user_function(value):
-            content.refer(self.function_piece(value))
-            if chain and chain[0] in value.__dict__ and chain[0] != "__wrapped__":
-                self._named(value.__dict__, chain[0], value.__dict__[chain[0]], chain[1:], content, place)
+            self._refer_patched(value, chain, content)
+        elif is_a(value, types.FunctionType) and is_user_function(value):
+            self._refer_function(value, use, content)
             return
         elif is_a(value, type) and is_user_class(value):
             content.refer(self.class_piece(value))
             return
         content.refer(self._constant_piece(names, name, value, place))
+
+    def _refer_patched(self, module: types.ModuleType, chain: tuple[str, ...], content: Content) -> None:
+        """Follow attributes of a library's module to what the user may have put there."""
+        value: object = module
+        for name in chain:
+            if not is_a(value, types.ModuleType):
+                return
+            value = vars(value).get(name)
+        if is_a(value, types.FunctionType) and is_user_function(value):
+            content.refer(self.function_piece(value))
+        elif is_a(value, type) and is_user_class(value):
+            content.refer(self.class_piece(value))
 
     def _constant_piece(self, names: Mapping[str, Any], name: str, value: Any, place: str) -> Piece:
         # One piece for a binding, whoever reads it: what one function assigns, another may read.
@@ -267,9 +369,7 @@ class CodeWalker:
 
     # Imports inside functions
 
-    def _imported(
-        self, function: types.FunctionType, source: Import, chain: tuple[str, ...], content: Content
-    ) -> None:
+    def _imported(self, function: types.FunctionType, source: Import, use: Use, content: Content) -> None:
         """Write what an import statement inside a function gives, importing the user's modules for it."""
         name = _absolute(function.__globals__, source)
         top = name.partition(".")[0]
@@ -283,12 +383,13 @@ class CodeWalker:
             content.text(b"missing", "import")
             return
         if source.attribute is None:
-            chained: tuple[str, ...] = chain
+            chain = use.chain
         else:
             if source.attribute not in vars(module) and "__path__" in vars(module):
                 _import(f"{name}.{source.attribute}", function)
-            chained = (source.attribute, *chain)
-        self._named({top: module}, top, module, chained, content, short_path(module.__name__))
+            chain = (source.attribute, *use.chain)
+        use = Use(use.kind, top, chain, None, use.is_value)
+        self._named({top: module}, use, module, content, short_path(module.__name__))
 
     # Classes
 
@@ -301,7 +402,7 @@ class CodeWalker:
         encoder = Encoder(content, self, where, folders_of(names))
 
         def write_function(function: types.FunctionType) -> None:
-            self._write_function(function, content)
+            self._write_function(function, content, owner=cls)
 
         write_class(cls, content, encoder, write_function)
         if form.tree is None:
