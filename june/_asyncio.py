@@ -28,12 +28,15 @@ class AsyncioThread:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tickets: dict[Any, asyncio.Task[Any] | None] = {}
         self._idle = trio.Event()
+        self._closed = trio.Event()
+        self._closing = False
 
     def submit(self, ticket: Any, make: Callable[[], Coroutine[Any, Any, Any]], context: Context) -> None:
         """Run the coroutine that *make* makes; *ticket* comes back with its outcome."""
         if self._loop is None:
-            self._loop = asyncio.new_event_loop()
-            threading.Thread(target=self._work, args=(self._loop,), name="june-asyncio", daemon=True).start()
+            runner = asyncio.Runner()
+            self._loop = runner.get_loop()
+            threading.Thread(target=self._work, args=(runner,), name="june-asyncio", daemon=True).start()
         self._tickets[ticket] = None
         self._idle = trio.Event()
         self._loop.call_soon_threadsafe(self._begin, ticket, make, context)
@@ -44,32 +47,33 @@ class AsyncioThread:
             self._loop.call_soon_threadsafe(self._cancel, ticket)
 
     async def close(self) -> None:
-        """Cancel what still runs, wait until it has ended, and stop the loop."""
+        """Cancel what still runs, wait until it has ended, and end the loop as `asyncio.run` does."""
         if self._loop is None:
             return
         for ticket in list(self._tickets):
             self.cancel(ticket)
         if self._tickets:
             await self._idle.wait()
+        self._closing = True
         self._loop.call_soon_threadsafe(self._loop.stop)
+        await self._closed.wait()
 
-    @staticmethod
-    def _work(loop: asyncio.AbstractEventLoop) -> None:
-        asyncio.set_event_loop(loop)
+    def _work(self, runner: asyncio.Runner) -> None:
         try:
-            loop.run_forever()
-            loop.run_until_complete(loop.shutdown_asyncgens())
+            # A step may stop the loop, which is not its own.
+            while not self._closing:
+                runner.get_loop().run_forever()
         finally:
-            asyncio.set_event_loop(None)
-            loop.close()
+            # Tasks that steps have left behind are cancelled and waited for.
+            runner.close()
+            try:
+                self._token.run_sync_soon(self._closed.set)
+            except trio.RunFinishedError:
+                pass
 
     def _begin(self, ticket: Any, make: Callable[[], Coroutine[Any, Any, Any]], context: Context) -> None:
         assert self._loop is not None  # submit() has started it
-
-        async def work() -> Any:
-            return await make()
-
-        task = self._loop.create_task(work(), context=context)
+        task = self._loop.create_task(_outcome(make), context=context)
         self._tickets[ticket] = task
         task.add_done_callback(lambda task: self._ended(ticket, task))
 
@@ -78,15 +82,8 @@ class AsyncioThread:
         if task is not None:
             task.cancel()
 
-    def _ended(self, ticket: Any, task: asyncio.Task[Any]) -> None:
-        value: Any = None
-        error: BaseException | None
-        if task.cancelled():
-            error = asyncio.CancelledError()
-        else:
-            error = task.exception()
-            if error is None:
-                value = task.result()
+    def _ended(self, ticket: Any, task: asyncio.Task[tuple[Any, BaseException | None]]) -> None:
+        value, error = (None, asyncio.CancelledError()) if task.cancelled() else task.result()
         try:
             self._token.run_sync_soon(self._hand_over, ticket, value, error)
         except trio.RunFinishedError:
@@ -97,3 +94,13 @@ class AsyncioThread:
         if not self._tickets:
             self._idle.set()
         self._deliver(ticket, value, error)
+
+
+async def _outcome(make: Callable[[], Coroutine[Any, Any, Any]]) -> tuple[Any, BaseException | None]:
+    """Run a coroutine; give what it raised rather than raise it, as SystemExit would end the loop."""
+    try:
+        return await make(), None
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:
+        return None, error

@@ -69,6 +69,22 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes} min"
 
 
+def add_note(error: BaseException, note: str) -> None:
+    """Add a note to an exception, unless it takes none: a frozen dataclass does not."""
+    try:
+        error.add_note(note)
+    except Exception:
+        pass
+
+
+def message_of(error: BaseException) -> str:
+    """Give the text of an exception, or nothing where its ``__str__`` raises."""
+    try:
+        return str(error)
+    except Exception:
+        return ""
+
+
 def short_path(path: str) -> str:
     """Show the file name of *path* only, or a notebook cell as what it is."""
     if path.startswith("<ipython-input") or "ipykernel_" in path:

@@ -23,11 +23,11 @@ from typing import Any
 import trio
 
 from june import _trampoline
-from june._text import duration
+from june._text import add_note, duration, message_of
 from june._threads import Threads
 from june.errors import ResultWarning, SnapshotError, StepError, StepTimeoutError
 from june.runs import PAUSE, Run
-from june.stepruns import StepRun
+from june.stepruns import StepRun, as_failure, name_of
 from june.traces import TraceNode
 
 _BREATH_SECONDS = 0.01
@@ -58,16 +58,17 @@ class _Worker:
     """
     A pooled task, and what must be the same after each step that it runs.
 
-    An open cancel scope would cancel whatever the task runs next, and a `trio.Lock` that is still held would
-    be held by it; a step that has a task to itself leaves neither to others. So a task on which a step has
-    left something behind ends with that step.
+    Steps that never wait are run by one task one after the other. What else is tied to the task that a step
+    ran on (locks, tokens of capacity limiters) ends with the task, so a step that has waited, and could have
+    got hold of such things, is the last that its task runs. An open cancel scope would cancel whatever the
+    task runs next, and is looked for after every step.
 
     Attributes:
         task: The task.
         status: Its cancel status between steps: trio's innermost cancel scope around it. Private to trio, and
             the one thing that shows a scope left open without a scope of June's own around each step, which
             costs more than all else that a step costs.
-        spoiled: Whether a step has left something behind.
+        spoiled: Whether a step may have left something behind.
     """
 
     __slots__ = ("spoiled", "status", "task")
@@ -79,16 +80,31 @@ class _Worker:
 
     def mend(self, one: StepRun, status: Any, error: BaseException | None) -> BaseException | None:
         """Leave the scopes that a step left open; give the error that this is, or the step's own."""
-        if self.task in _LOCK_HOLDERS:
+        task = self.task
+        if task in _LOCK_HOLDERS:
             self.spoiled = True
-        if self.task._cancel_status is status:
+        if task._cancel_status is status and not task.child_nurseries:
             return error
         self.spoiled = True
-        self.task._activate_cancel_status(status)
-        return error or StepError(
-            f"step {one.id!r} ({one.node.declaration.place}) ended with a cancel scope or a nursery still "
-            "open; leave each one before the step returns"
-        )
+        task._activate_cancel_status(status)
+        if error is None or _without(error, trio.Cancelled) is None:
+            return StepError(
+                f"step {name_of(one)} ended with a cancel scope or a nursery still open; "
+                "leave each one before the step returns"
+            )
+        return error
+
+    async def leave_nurseries(self, status: Any) -> None:
+        """Cancel and close the nurseries that a step left open, or trio ends the run when the task ends."""
+        for nursery in reversed(self.task.child_nurseries):
+            nursery.cancel_scope.cancel()
+            with trio.CancelScope(shield=True):
+                try:
+                    await nursery._nested_child_finished(None)
+                except BaseException:
+                    # The step has failed for what it left; what the children raised is lost with them.
+                    pass
+            self.task._activate_cancel_status(status)
 
 
 class Executor:
@@ -176,10 +192,15 @@ class Executor:
             self._threads.close()
             for attempt in self._attempts:
                 attempt.abandoned = True
-            if self._asyncio is not None:
-                with trio.CancelScope(shield=True):
-                    await self._asyncio.close()
-            self.run.close()
+            try:
+                if self._asyncio is not None:
+                    with trio.CancelScope(shield=True):
+                        await self._asyncio.close()
+            except KeyboardInterrupt:
+                # A second Ctrl-C does not wait for what ignores the first.
+                self.cause = "interrupt"
+            finally:
+                self.run.close()
 
     async def _execute(self) -> None:
         run = self.run
@@ -294,7 +315,8 @@ class Executor:
                     if rest is not None:
                         await self._go_on_here(one, worker, rest)
                 if worker.spoiled:
-                    self._nursery.start_soon(self._work)
+                    await worker.leave_nurseries(worker.status)
+                    self._wake()
                     return
                 now = one._finished
             if now > breath:
@@ -329,6 +351,7 @@ class Executor:
 
     async def _go_on_here(self, one: StepRun, worker: _Worker, rest: tuple[Context, Any, Any]) -> None:
         """Go on with an async step that is about to wait."""
+        worker.spoiled = True
         self._wake()
         try:
             value = await _trampoline.Rest(*rest)
@@ -348,13 +371,15 @@ class Executor:
                 arguments = self.run.arguments(one)
                 state, value = context.run(_trampoline.begin, one, one.node.declaration.function, arguments)
                 if state is not _trampoline.FINISHED:
+                    worker.spoiled = True
                     self._wake()
                     value = await _trampoline.Rest(context, state, value)
-            except trio.Cancelled:
-                raise
             except BaseException as raised:
                 error = raised
             error = worker.mend(one, inside, error)
+            await worker.leave_nurseries(inside)
+            if error is not None and _without(error, trio.Cancelled) is None:
+                raise error
         if scope.cancelled_caught:
             error = self._timed_out(one)
         self._ended(one, value, error, worker)
@@ -363,10 +388,7 @@ class Executor:
         """An attempt has ended: give back its slot, and take its result or decide what its error means."""
         run = self.run
         run.queues.release(one)
-        if worker is not None and (
-            worker.task._cancel_status is not worker.status  # see _Worker
-            or worker.task in _LOCK_HOLDERS
-        ):
+        if worker is not None:
             error = worker.mend(one, worker.status, error)
         if one.node.bindings:
             try:
@@ -458,7 +480,7 @@ class Executor:
     def _went_wrong(self, one: StepRun, error: BaseException) -> None:
         """Decide what an attempt that raised means: another attempt, a failure, or the end of the run."""
         run = self.run
-        if isinstance(error, KeyboardInterrupt):
+        if _without(error, KeyboardInterrupt) is not error:
             run.fail(one, error, "aborted")
             self._cut("interrupt")
             return
@@ -467,28 +489,32 @@ class Executor:
             run.stopping = run.cancelled = True
             run.fail(one, error, "aborted")
             return
-        if not isinstance(error, Exception):
-            cause = error
-            error = StepError(
-                f"step {one.id!r} ({one.node.declaration.place}) raised {type(cause).__name__}, which would "
-                "end more than the step; raise an ordinary exception"
-            )
-            error.__cause__ = cause
-        _hint_at_asyncio(error)
-        retry = one.node.declaration.retry
-        if retry is not None and not run.stopping:
-            try:
-                delay = retry.delay(error, one.attempts, perf_counter() - one._started)
-            except Exception as problem:
-                problem.__context__ = error
-                delay, error = None, problem
+        failure = as_failure(one, error)
+        _hint_at_asyncio(failure)
+        if one.node.declaration.retry is not None and not run.stopping:
+            delay, failure = self._retry_delay(one, failure)
             if delay is not None:
                 one.status = "queued"
                 run.tell("status", one)
-                self._nursery.start_soon(self._wait_and_try_again, one, error, delay)
+                self._nursery.start_soon(self._wait_and_try_again, one, failure, delay)
                 return
-        run.fail(one, error)
+        run.fail(one, failure)
         self._check_failures()
+
+    @staticmethod
+    def _retry_delay(one: StepRun, failure: Exception) -> tuple[float | None, Exception]:
+        """Ask a step's retry policy how long to wait, if at all; the step fails with what that raises."""
+        retry = one.node.declaration.retry
+        assert retry is not None  # the caller has looked
+        try:
+            delay = retry.delay(failure, one.attempts, perf_counter() - one._started)
+            if delay is None or (type(delay) in (int, float) and 0 <= delay < float("inf")):
+                return delay, failure
+            raise ValueError(f"the retry of step {name_of(one)} says to wait {delay!r} seconds")
+        except BaseException as raised:
+            problem = as_failure(one, raised)
+            problem.__context__ = failure
+            return None, problem
 
     def _is_cancellation(self, error: BaseException) -> bool:
         """Tell whether an attempt ended with what cancelled the run, rather than with its own error."""
@@ -527,9 +553,9 @@ def _without(error: BaseException, kind: type[BaseException]) -> BaseException |
 
 
 def _hint_at_asyncio(error: Exception) -> None:
-    text = str(error) if isinstance(error, (RuntimeError, TypeError)) else ""
+    text = message_of(error) if isinstance(error, (RuntimeError, TypeError)) else ""
     if "no running event loop" in text or "unrecognized yield message" in text:
-        error.add_note("this step uses asyncio; run it there with @step(..., runs_on='asyncio')")
+        add_note(error, "this step uses asyncio; run it there with @step(..., runs_on='asyncio')")
 
 
 def _lock_holders() -> Container[trio.lowlevel.Task]:

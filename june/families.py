@@ -9,17 +9,29 @@ skipped or lost, so is the whole family, whatever its items are.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import copy
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from june._signatures import MISSING
+from june._text import add_note, message_of
 from june.errors import InputError
 from june.fanout import Labels, items_of
 from june.graphs import Binding
-from june.inputs import Inputs
+from june.inputs import IMMUTABLE, Inputs
 from june.queues import Queues
-from june.stepruns import FAILED, KNOWN, PENDING, SKIPPED, AnyRun, Family, InstanceRun, StepRun
-from june.traces import SETTLED, Status, TraceNode
+from june.stepruns import (
+    FAILED,
+    KNOWN,
+    PENDING,
+    SKIPPED,
+    AnyRun,
+    Family,
+    InstanceRun,
+    StepRun,
+    as_failure,
+)
+from june.traces import NOTHING, SETTLED, Status, TraceNode
 
 
 class Host(Protocol):
@@ -44,6 +56,17 @@ class Host(Protocol):
 def blocked_by(one: TraceNode) -> str:
     """Say why a step is blocked."""
     return f"blocked by {one.id!r}, which {'failed' if one.status == 'failed' else 'was ' + one.status}"
+
+
+def _private_items(source: Any) -> Any:
+    """Copy what a run was given where instances could change items that others take too."""
+    items = source.values() if isinstance(source, Mapping) else source
+    if isinstance(source, Collection) and any(type(item) not in IMMUTABLE for item in items):
+        try:
+            return copy.deepcopy(source)
+        except Exception:  # what cannot be copied is shared, as it would be without June
+            return source
+    return source
 
 
 def lost_sources(sources: Sequence[AnyRun]) -> tuple[AnyRun | None, AnyRun | None]:
@@ -82,10 +105,12 @@ class Families:
         source = cast(Binding, family.node.item).source
         if type(source) is str:
             try:
-                self._checked[family] = self._items(family, given[source])
-            except Exception as error:
+                self._checked[family] = self._items(family, _private_items(given[source]))
+            except BaseException as error:
+                # A label function may raise anything.
                 where = f"step {family.id!r} ({family.node.declaration.place})"
-                raise InputError(f"input {source!r}, which {where} runs over: {error}") from error
+                text = message_of(error) or type(error).__name__
+                raise InputError(f"input {source!r}, which {where} runs over: {text}") from error
 
     def begin(self, family: Family) -> None:
         """Make the instances of a family that runs over something that the run was given, and was checked."""
@@ -110,17 +135,49 @@ class Families:
         """The step whose items a family runs over has an outcome, or a value."""
         if family.status in SETTLED or family.members is not None:
             return
-        if source.outcome == SKIPPED:
-            self.end(family, "skipped", source)
-        elif source.outcome == FAILED or source.status in ("failed", "aborted", "blocked"):
-            self.end(family, "blocked", source)
-        elif source.has_value:
+        if not family.gate and not self._goes_on(family):
+            return
+        if source.outcome == KNOWN and source.has_value:
             self._expand(family, source.get())
+            if source.entry is not None:
+                # The items are this family's now; who else takes the result gets it as it was saved.
+                source.value = NOTHING
         elif not family.gate:
             # What is not saved runs for its items only once nothing else can skip or block the family.
             self._host.ask(source, family)
 
     def _open(self, family: Family) -> None:
+        if not self._goes_on(family):
+            return
+        for one in family.members or ():
+            self._one_less(one)
+        self._settle_if_empty(family)
+        source = self._item_source(family)
+        if isinstance(source, StepRun) and source.outcome != PENDING:
+            self.items_came(family, source)
+
+    def _item_source(self, family: Family) -> AnyRun | None:
+        """The step whose items a family runs over; None where the run was given them."""
+        source = cast(Binding, family.node.item).source
+        return self._host.nodes[source] if type(source) is int else None
+
+    def _goes_on(self, family: Family) -> bool:
+        """
+        End a family whose gate is open if something behind it was skipped or lost; tell whether it goes on.
+
+        A skip wins over a failure, whichever came first, so a failure counts only once all else is known.
+        """
+        ended = self._ends_with(family)
+        if ended is None:
+            return True
+        status, source = ended
+        over = self._item_source(family)
+        if status == "skipped" or over is None or over.outcome != PENDING:
+            self.end(family, status, source)
+        return False
+
+    def _ends_with(self, family: Family) -> tuple[Status, AnyRun] | None:
+        """Find what ends a family without instances running, going by what is known now."""
         lost: AnyRun | None = None
         for binding in family.node.bindings:
             if binding is family.node.item:
@@ -129,19 +186,16 @@ class Families:
             if skipped is None:
                 lost = lost or failed
             elif binding.default is MISSING:
-                self.end(family, "skipped", skipped)
-                return
-        if lost is not None:
-            self.end(family, "blocked", lost)
-            return
-        for one in family.members or ():
-            self._one_less(one)
-        self._settle_if_empty(family)
-        source_index = cast(Binding, family.node.item).source
-        if family.members is None and type(source_index) is int:
-            over = self._host.nodes[source_index]
-            if isinstance(over, StepRun) and over.outcome != PENDING:
-                self.items_came(family, over)
+                return "skipped", skipped
+        over = self._item_source(family)
+        if over is not None and over.outcome == SKIPPED:
+            return "skipped", over
+        # Where only some instances of a family failed, those of one chained to it are blocked one by one.
+        if (isinstance(over, StepRun) and over.status in ("failed", "aborted", "blocked")) or (
+            isinstance(over, Family) and over.ended
+        ):
+            lost = lost or over
+        return None if lost is None else ("blocked", lost)
 
     def _one_less(self, one: InstanceRun) -> None:
         one.remaining -= 1
@@ -154,9 +208,10 @@ class Families:
         """Make the instances of a family from the items it runs over."""
         try:
             labels, of = self._items(family, source)
-        except Exception as error:
+        except BaseException as raised:
+            error = as_failure(family, raised)
             family.error = error
-            error.add_note(f"in step {family.id!r} ({family.node.declaration.place}), finding its items")
+            add_note(error, f"in step {family.id!r} ({family.node.declaration.place}), finding its items")
             self._host.note_failure(family)
             self.end(family, "failed", family)
             return
@@ -237,14 +292,15 @@ class Families:
                 settling += [one for one in self._chained(family) if one.members is not None and not one.gate]
 
     def end(self, family: Family, status: Status, source: TraceNode) -> None:
-        """A family ends without running, and so do those chained to it."""
+        """A family ends without running, and so do those chained to it that nothing holds back."""
         host = self._host
-        ended: list[tuple[Family, TraceNode, Status]] = [(family, source, status)]
+        ended: list[tuple[Family, Status, TraceNode]] = [(family, status, source)]
         while ended:
-            family, source, status = ended.pop()
+            family, status, source = ended.pop()
             if family.status in SETTLED:
                 continue
             family.status = status
+            family.ended = True
             family.outcome = SKIPPED if status == "skipped" else FAILED
             if family is not source:
                 family.why = f"{source.id!r} was skipped" if status == "skipped" else blocked_by(source)
@@ -258,5 +314,7 @@ class Families:
                     host.block(one, source)
             host.settled(family)
             host.release_waiters(family)
-            after = "skipped" if status == "skipped" else "blocked"
-            ended += [(chained, family, cast(Status, after)) for chained in self._chained(family)]
+            for chained in self._chained(family):
+                found = self._ends_with(chained)
+                if found is not None and (found[0] == "skipped" or not chained.gate):
+                    ended.append((chained, *found))

@@ -13,7 +13,7 @@ from typing import Any, Generic, Self, TypeVar, cast
 
 import trio
 
-from june._text import duration
+from june._text import add_note, duration
 from june.errors import RunCancelled, RunFailed, RunInterrupted
 from june.executor import Executor
 from june.messages import Usage
@@ -205,7 +205,7 @@ class Handle(Record):
                 wrapped = RuntimeError(f"on_update raised {type(problem).__name__}")
                 wrapped.__cause__ = problem
                 problem = wrapped
-            problem.add_note("raised by on_update, which fails the run")
+            add_note(problem, "raised by on_update, which fails the run")
             failures.append(problem)
         if failures:
             failed = RunFailed(f"{_counted(len(failures))} failed: {self._progress()}", failures, self)

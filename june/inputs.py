@@ -4,10 +4,12 @@ Inputs: what a step takes from others, as values and as what they add to its cac
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from june._signatures import MISSING
+from june._text import message_of
 from june.fingerprints import Fingerprinter, KeyFailure
 from june.graphs import EXTERNAL, ITEM, LIST, STEP, VALUE, Binding
 from june.keys import VARY_TAG, Recipe, list_contribution
@@ -15,6 +17,9 @@ from june.stepruns import KNOWN, SKIPPED, AnyRun, Family, InstanceRun, StepRun
 from june.traces import NOTHING
 
 NO_ARGUMENTS: Mapping[str, Any] = {}
+
+IMMUTABLE: frozenset[type] = frozenset({type(None), bool, int, float, complex, str, bytes, range, type(...)})
+"""Types whose values cannot change."""
 
 
 class Inputs:
@@ -64,6 +69,16 @@ class Inputs:
             return {binding.name: self._value(one, binding) for binding in bindings}
         return {binding.name: self._value(one, binding) for binding in bindings if binding.name in names}
 
+    def _private(self, value: Any) -> Any:
+        """
+        Copy a bound value, a default or an item that other attempts may be given too and that can change.
+
+        Only plain data is copied: an object may be something to work with, of which there is to be one.
+        """
+        if type(value) in (list, dict):
+            return copy.deepcopy(value) if self.contribution(value, b"j") is not None else value
+        return value.copy() if type(value) in (set, bytearray) else value
+
     def input(self, name: str) -> Any:
         """The run input *name*, or `NOTHING` if there is none."""
         return self._given[name] if name in self._contributions else NOTHING
@@ -81,18 +96,22 @@ class Inputs:
         if how == STEP:
             source = self.nodes[binding.source]
             if source.outcome == SKIPPED:
-                return binding.default
+                return self._private(binding.default)
             value = source.value if type(source) is StepRun else NOTHING
             return source.get(binding) if value is NOTHING else value
         if how == VALUE:
-            return binding.source
+            return self._private(binding.source)
         if how == EXTERNAL:
-            return self._given.get(binding.source, binding.default)
+            if binding.source in self._given:
+                return self._given[binding.source]
+            return self._private(binding.default)
         sources = self.sources(one, binding)
         if any(source.outcome == SKIPPED for source in sources):
-            return binding.default
+            return self._private(binding.default)
         if how == ITEM:
-            return one.item()[0]
+            item = one.item()[0]
+            # Another attempt is to see the item as the first did.
+            return self._private(item) if one.node.declaration.retry is not None and not sources else item
         return [source.get(binding) for source in sources]
 
     # -- Where they come from.
@@ -201,14 +220,23 @@ class Inputs:
         assert recipe.vary is not None  # the caller has looked
         try:
             varied = recipe.vary(**self.arguments(one, one.node.declaration.vary_parameters))
-        except Exception as error:
-            raise KeyFailure(f"vary raised {type(error).__name__}: {error}") from error
-        return self._session.value(varied).digest
+        except BaseException as error:
+            raise KeyFailure(f"vary raised {type(error).__name__}: {message_of(error)}") from error
+        found = self._session.value(varied)
+        if found.opaque:
+            raise KeyFailure(f"june cannot see into what vary returned: {found.opaque[0]}")
+        return found.digest
 
-    def contribution(self, value: Any) -> bytes | None:
-        """Give what a value that no step made adds to a key, or None if nothing exact can."""
+    def contribution(self, value: Any, kind: bytes = b"") -> bytes | None:
+        """
+        Give what a value that no step made adds to a key, or None if nothing exact can.
+
+        Args:
+            value: The value.
+            kind: The letter that the contribution must have; empty for any.
+        """
         try:
             found = self._session.value(value)
         except KeyFailure:
             return None
-        return None if found.opaque else found.digest
+        return None if found.opaque or not found.digest.startswith(kind) else found.digest

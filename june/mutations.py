@@ -1,11 +1,12 @@
 """
 Mutations: steps that change what they were given.
 
-A step's result is saved as it was when it was finished, and a resumed run gives that to its consumers. In an
-uninterrupted run they share one object, and what one of them does to it the others would see; so where
-that could show, it is looked for after each attempt, and undone. Steps that ran beside the one that made
-the change may have seen half of it: what they gave counts by nothing that could be recomputed, and is not
-saved.
+A step's result is saved as it was when it was finished, and a resumed run gives that to its consumers. So
+does an uninterrupted run, where a result can change at all: its consumers get what the saved bytes decode
+to, and nothing that the step, or a step before it, still holds. They share that one object, and what one
+of them does to it the others would see; so where that could show, it is looked for after each attempt, and
+undone. Steps that ran beside the one that made the change may have seen half of it: what they gave counts
+by nothing that could be recomputed, and is not saved.
 """
 
 from __future__ import annotations
@@ -18,12 +19,10 @@ from june._text import listed
 from june.codec import Inexact
 from june.fingerprints import Fingerprinter, KeyFailure
 from june.graphs import EXTERNAL, Graph
-from june.inputs import Inputs
+from june.inputs import IMMUTABLE, Inputs
 from june.keys import digest
 from june.stepruns import StepRun, name_of
 from june.traces import NOTHING
-
-_IMMUTABLE = frozenset({type(None), bool, int, float, complex, str, bytes, range, type(...)})
 
 _Source = StepRun | str
 """A step whose result is taken, or the name of an input."""
@@ -47,7 +46,7 @@ class Mutations:
             counts[binding.source] = counts.get(binding.source, 0) + (2 if several else 1)
         for name, count in counts.items():
             value = self._inputs.input(name)
-            if count > 1 and value is not NOTHING and type(value) not in _IMMUTABLE:
+            if count > 1 and value is not NOTHING and type(value) not in IMMUTABLE:
                 try:
                     self._copies[name] = copy.deepcopy(value)
                 except Exception:  # what cannot be copied is shared, as it would be without June
@@ -58,7 +57,7 @@ class Mutations:
         if type(one) is StepRun and not self._copies:
             nodes = self._inputs.nodes
             for index in one.node.sources:
-                if type(nodes[index].value) not in _IMMUTABLE:
+                if type(nodes[index].value) not in IMMUTABLE:
                     break
             else:
                 return
@@ -70,7 +69,7 @@ class Mutations:
     def _shared(self, one: StepRun) -> Iterator[tuple[_Source, Any]]:
         for source in self._inputs.taken(one):
             for instance in source.instances():
-                if instance.entry is not None and type(instance.value) not in _IMMUTABLE:
+                if instance.entry is not None and type(instance.value) not in IMMUTABLE:
                     yield instance, instance.value
         if self._copies:
             for binding in one.node.bindings:

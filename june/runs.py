@@ -19,13 +19,14 @@ from time import perf_counter, time
 from typing import Any, cast
 
 from june._signatures import MISSING
+from june._text import add_note
 from june.codec import Inexact
 from june.entries import Finished
 from june.errors import ResultError, ResultWarning
 from june.families import Families, blocked_by, lost_sources
 from june.fingerprints import Fingerprinter, KeyFailure
 from june.graphs import Graph
-from june.inputs import NO_ARGUMENTS, Inputs
+from june.inputs import IMMUTABLE, NO_ARGUMENTS, Inputs
 from june.keys import Recipe, digest, key_contribution
 from june.ledgers import EMPTY, Ledger
 from june.mutations import Mutations
@@ -33,7 +34,18 @@ from june.options import Options
 from june.outcomes import Outcomes
 from june.queues import Queues
 from june.reuse import Reuse
-from june.stepruns import FAILED, KNOWN, PENDING, SKIPPED, AnyRun, Family, InstanceRun, StepRun, name_of
+from june.stepruns import (
+    FAILED,
+    KNOWN,
+    PENDING,
+    SKIPPED,
+    AnyRun,
+    Family,
+    InstanceRun,
+    StepRun,
+    as_failure,
+    name_of,
+)
 from june.steps import Declaration
 from june.traces import NOTHING, SETTLED, Status, TraceNode
 
@@ -297,6 +309,9 @@ class Run:
                 )
                 if one.lazy:
                     self._saved_after_all(one)
+                if type(value) not in IMMUTABLE:
+                    # Others may hold on to the object, or parts of it. What was saved is what counts.
+                    one.value = NOTHING
                 self.ledger.finish(entry)
         self.active -= 1
         one.status = "done"
@@ -388,7 +403,7 @@ class Run:
         one.error = error
         one.status = status
         if status == "failed":
-            error.add_note(f"in step {name_of(one)}")
+            add_note(error, f"in step {name_of(one)}")
             self.note_failure(one)
         if self.on_change is not None:
             self.on_change("status", one, None)
@@ -529,9 +544,9 @@ class Run:
         try:
             if when(**self.inputs.arguments(one, parameters)):
                 return True
-        except Exception as error:
+        except BaseException as raised:
             self.active += 1
-            self.fail(one, error)
+            self.fail(one, as_failure(one, raised))
             return False
         self.skip(one, "when said no")
         return False
@@ -542,7 +557,7 @@ class Run:
             one.inputs = self.inputs.contributions(one, recipe)
         except KeyFailure as problem:
             return recipe.failure or str(problem)
-        except Exception as problem:
+        except BaseException as problem:
             # Whatever a __june_key__ or a user's container raises: no key, and never a partial one.
             return recipe.failure or f"{type(problem).__name__}: {problem}"
         one.key = recipe.key_of(one.inputs)

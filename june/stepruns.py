@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol, cast
 
 from june.codec import Undecodable
 from june.entries import AnyEntry
-from june.errors import SnapshotError
+from june.errors import SnapshotError, StepError
 from june.graphs import Binding, GraphNode
 from june.keys import Recipe, dict_contribution, list_contribution
 from june.snapshots import Snapshot, why_missed
@@ -194,13 +194,14 @@ class Family(TraceNode):
 
     Attributes:
         members: Its instances in item order, or None before its items are known.
+        ended: Whether it was skipped, blocked or failed as a whole.
         gate: How many of *gated_by* are still pending: no instance renders before they are not.
         gated_by: Indices of the nodes that its other parameters take from, or that it comes after.
         unsettled: Instances whose contribution is not known yet.
     """
 
     __slots__ = (
-        "_contributions", "consumers", "contribution", "gate", "gated_by", "members", "node", "order",
+        "_contributions", "consumers", "contribution", "ended", "gate", "gated_by", "members", "node", "order",
         "outcome", "recipe", "run", "unsettled", "value", "waiters", "why",
     )  # fmt: skip
 
@@ -215,6 +216,7 @@ class Family(TraceNode):
         self.order = order
         self.outcome = PENDING
         self.members: list[InstanceRun] | None = None
+        self.ended = False
         self.gate = 0
         self.gated_by: frozenset[int] = frozenset()
         self.unsettled = 0
@@ -276,6 +278,18 @@ class Family(TraceNode):
 
 
 AnyRun = StepRun | Family
+
+
+def as_failure(one: AnyRun, raised: BaseException) -> Exception:
+    """Give what a step fails with: its own exception, or a `StepError` for one that would end more."""
+    if isinstance(raised, Exception):
+        return raised
+    error = StepError(
+        f"step {name_of(one)} raised {type(raised).__name__}, which would end more than the step; "
+        "raise an ordinary exception"
+    )
+    error.__cause__ = raised
+    return error
 
 
 def name_of(one: AnyRun) -> str:

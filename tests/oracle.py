@@ -377,6 +377,10 @@ class Round:
             return Look("ok", ("value", typed(source.default)))
         return look
 
+    def is_skipped(self, step: StepPlan, source: Source) -> bool:
+        """Say whether a parameter that takes from whole steps is left to its default."""
+        return source.how in ("step", "list") and self._parameter(step, source, None).state == "skipped"
+
     def _parameter(self, step: StepPlan, source: Source, label: str | None) -> Look:
         match source.how:
             case "input":

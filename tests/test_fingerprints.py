@@ -4,6 +4,7 @@ What a code fingerprint says besides its digest, and where its source comes from
 
 from __future__ import annotations
 
+import builtins
 import importlib
 import json
 import linecache
@@ -437,6 +438,136 @@ def test_a_doctest_is_user_code_in_any_module() -> None:
     names = {"__name__": "june.fingerprints", "__file__": "june/fingerprints/__init__.py"}
     test = doctest.DocTestParser().get_doctest(text, names, "sample", "sample.py", 0)
     assert doctest.DocTestRunner().run(test).failed == 0
+
+
+def test_the_one_of_two_statements_that_ran_counts(load: Any) -> None:
+    """Of two class statements of one name, what the class that exists was made of counts."""
+    text = """
+        import attrs
+        FLAG = {}
+        if FLAG:
+            @attrs.define
+            class A:
+                x: int = 1
+        else:
+            @attrs.define
+            class A:
+                x: int = 2
+        def step(): return A().x
+        """
+    one, other = (Fingerprinter().code(load(text.format(flag)).step) for flag in (True, False))
+    assert one.digest != other.digest
+    assert one.digest == Fingerprinter().code(load(text.format(1)).step).digest
+
+
+def test_an_import_inside_code_without_source_is_followed(load: Any) -> None:
+    """Bytecode that imports a module of the user's counts with what it imports."""
+    digests = set()
+    for number in (1, 2):
+        load(f"def go(): return {number}", "text")
+        for body in ("from text import go\n    go()", "import text\n    text.go()"):
+            names: dict[str, Any] = {}
+            exec(f"def step():\n    {body}", names)
+            digests.add(Fingerprinter().code(names["step"]).digest)
+    assert len(digests) == 4
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "importlib.import_module('text').go()",
+        "import_module('text').go()",
+        "__import__('text').go()",
+        "sys.modules['text'].go()",
+    ],
+)
+def test_a_module_taken_by_its_name_counts(load: Any, body: str) -> None:
+    """A module of the user's that code names in a text counts whole."""
+    text = f"import importlib, sys\nfrom importlib import import_module\ndef step():\n    return {body}"
+    digests = set()
+    for number in (1, 2):
+        load(f"def go(): return {number}", "text")
+        digests.add(Fingerprinter().code(load(text).step).digest)
+    assert len(digests) == 2
+
+
+@pytest.mark.parametrize("call", ["importlib.import_module(x)", "inspect.getsource(step)", "eval(x)"])
+def test_what_cannot_be_followed_is_noted(load: Any, call: str) -> None:
+    """A name that only the run will tell, or source as text, is said not to count."""
+    flows = load(f"import importlib, inspect\ndef step(x):\n    return {call}")
+    name = call.partition("(")[0].rpartition(".")[2]
+    assert Fingerprinter().code(flows.step).notes == (
+        f"what step() in flows.py reaches by {name}() does not count",
+    )
+
+
+def test_a_value_put_into_builtins_counts(load: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A constant that was added to the builtins counts as one of the module's would."""
+    flows = load("def step(): return june_test_secret")
+    digests = set()
+    for number in (1, 2):
+        monkeypatch.setattr(builtins, "june_test_secret", number, raising=False)
+        digests.add(Fingerprinter().code(flows.step).digest)
+    assert len(digests) == 2
+
+
+def test_a_method_that_is_a_value_counts_with_its_annotations(load: Any) -> None:
+    """A bound method that is handed on may be asked for its signature; the step's own may not."""
+    text = """
+        class Box:
+            def find(self, x: {}): return x
+            def step(self): return self.find(1)
+        BOX = Box()
+        def step(agent): return agent(BOX.find)
+        bound = BOX.step
+        """
+    first, second = load(text.format("int")), None
+    given, bound = Fingerprinter().code(first.step), Fingerprinter().code(first.bound)
+    second = load(text.format("str"))
+    assert given.digest != Fingerprinter().code(second.step).digest
+    assert bound.digest == Fingerprinter().code(second.bound).digest
+
+
+def test_pydantic_fields_and_decorators_count(load: Any) -> None:
+    """Defaults, constraints and decorators of a pydantic model count, also where only values tell them."""
+    pytest.importorskip("pydantic")
+    text = """
+        import pydantic, typing
+        def model(n):
+            class Made(pydantic.BaseModel):
+                a: int = n
+            return Made
+        Made = model({0})
+        Small = typing.Annotated[int, pydantic.Field(le={1})]
+        Created = pydantic.create_model("Created", a=(int, {2}))
+        class Checked(pydantic.BaseModel):
+            a: int = 1
+            b: Small = 1
+            @pydantic.field_validator({3})
+            @classmethod
+            def check(cls, value): return value * 10
+        def step(): return Made, Created, Checked
+        """
+    base = [1, 1, 1, "'a'"]
+    edits = [base, [2, 1, 1, "'a'"], [1, 2, 1, "'a'"], [1, 1, 2, "'a'"], [1, 1, 1, "'b'"]]
+    digests = [Fingerprinter().code(load(text.format(*edit)).step).digest for edit in (*edits, base)]
+    assert len(set(digests)) == len(edits)
+    assert digests[0] == digests[-1]
+
+
+def test_a_pydantic_model_without_source_counts_by_its_decorators() -> None:
+    """What a decorator of pydantic was given is read from the class where there is no statement."""
+    pydantic = pytest.importorskip("pydantic")
+    text = (
+        "class A(pydantic.BaseModel):\n    a: int = 1\n    b: int = 1\n"
+        "    @pydantic.field_validator('{}')\n    @classmethod\n    def check(cls, value): return value\n"
+    )
+    digests = set()
+    for field in "ab":
+        names: dict[str, Any] = {"pydantic": pydantic, "__name__": "flows"}
+        exec(text.format(field), names)
+        digests.add(Fingerprinter().classes([names["A"]]))
+    assert len(digests) == 2
 
 
 SCRIPT = """

@@ -4,32 +4,44 @@ Values as bytes: what is equal, what differs, what cannot be seen into.
 
 from __future__ import annotations
 
+import argparse
 import array
 import collections
+import configparser
+import contextvars
+import dataclasses
 import datetime as dt
 import decimal
 import enum
 import fractions
 import functools
+import hashlib
+import io
 import ipaddress
 import math
 import operator
 import os
 import pathlib
+import queue
 import random
 import re
+import string
+import struct
 import subprocess
 import sys
+import textwrap
 import threading
 import types
 import unittest.mock
 import uuid
+import weakref
 import zoneinfo
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, NamedTuple, Optional
+from typing import Annotated, Any, NamedTuple, NewType, Optional, TypeVar
+from xml.etree import ElementTree
 
 import attrs
 import msgspec
@@ -237,6 +249,143 @@ def test_all_else_is_hashed_by_its_tagged_encoding(value: object) -> None:
 def test_what_cannot_be_seen_into_is_named(value: object, opaque: str) -> None:
     """A place that counts by its type only is listed with its path."""
     assert Fingerprinter().value(value).opaque == ((opaque,) if opaque else ())
+
+
+class Day(dt.date):
+    pass
+
+
+class Amount(decimal.Decimal):
+    pass
+
+
+class Latest(collections.deque):  # type: ignore[type-arg] # as users write it
+    pass
+
+
+class Numbers(array.array):  # type: ignore[type-arg] # as users write it
+    pass
+
+
+class Where(pathlib.PurePosixPath):
+    pass
+
+
+class Named(property):
+    pass
+
+
+class Options(collections.UserDict):  # type: ignore[type-arg] # as users write it
+    pass
+
+
+def config(value: str) -> configparser.ConfigParser:
+    parser = configparser.ConfigParser()
+    parser.read_dict({"a": {"b": value}})
+    return parser
+
+
+def moved(key: str) -> object:
+    ordered = collections.OrderedDict(a=1, b=1)
+    ordered.move_to_end(key)
+    return ordered
+
+
+def noted(weight: int) -> object:
+    made = functools.partial(plus)
+    made.weight = weight  # type: ignore[attr-defined] # partials take any attribute
+    return made
+
+
+READABLE: dict[str, Callable[[int], object]] = {
+    "template": lambda n: string.Template(f"{n} $x"),
+    "user dict": lambda n: collections.UserDict({"a": n}),
+    "user's own user dict": lambda n: Options(a=n),
+    "user list": lambda n: collections.UserList([n]),
+    "chain map": lambda n: collections.ChainMap({"a": n}),
+    "function in a chain map": lambda n: collections.ChainMap({"a": (str, plus)[n - 1]}),
+    "namespace": lambda n: argparse.Namespace(a=n),
+    "config": lambda n: config(str(n)),
+    "wrapper of text": lambda n: textwrap.TextWrapper(width=n + 10),
+    "network": lambda n: ipaddress.ip_network(f"10.{n}.0.0/16"),
+    "format of a struct": lambda n: struct.Struct("<>"[n - 1] + "I"),
+    "text stream": lambda n: io.StringIO(str(n)),
+    "byte stream": lambda n: io.BytesIO(bytes([n])),
+    "element": lambda n: ElementTree.fromstring(f"<a><b x='{n}'/></a>"),
+    "context": lambda n: decimal.Context(prec=n),
+    "keys": lambda n: {n: 1}.keys(),
+    "values": lambda n: {1: n}.values(),
+    "items": lambda n: {1: n}.items(),
+    "code": lambda n: compile(str(n), "x", "eval"),
+    "weak reference": lambda n: weakref.ref((Color, Level)[n - 1]),
+    "date": lambda n: Day(2026, 1, n),
+    "decimal": lambda n: Amount(n),
+    "deque": lambda n: Latest([n]),
+    "array": lambda n: Numbers("i", [n]),
+    "path": lambda n: Where(str(n)),
+    "property": lambda n: Named((plus, digest)[n - 1]),
+    "order": lambda n: moved("ab"[n - 1]),
+    "file of an error": lambda n: OSError(1, "x", str(n)),
+    "annotated": lambda n: Annotated[int, n],
+    "new type": lambda n: NewType("X", (int, str)[n - 1]),  # type: ignore[valid-newtype] # made to differ
+    "type variable": lambda n: TypeVar("T", bound=(int, str)[n - 1]),  # type: ignore[misc] # made to differ
+    "attribute of a partial": noted,
+    "comparison": lambda n: functools.cmp_to_key((plus, lambda a, b: 0)[n - 1]),
+    "lazy call": lambda n: map((plus, lambda a: 0)[n - 1], [1]),  # type: ignore[arg-type, call-overload] # never called
+    "pipe": lambda n: attrs.converters.pipe(int, (plus, lambda a: 0)[n - 1]),
+    "default": lambda n: attrs.converters.default_if_none([n]),
+    "validator": lambda n: attrs.validators.and_(attrs.validators.in_([n])),
+    "made by attrs": lambda n: attrs.make_class("X", {"x": attrs.field(default=n)}),
+    "made by dataclasses": lambda n: dataclasses.make_dataclass("X", [("x", int, n)]),
+    "made by msgspec": lambda n: msgspec.defstruct("X", [("x", int, n)]),
+    "made by msgspec, with another name": lambda n: msgspec.defstruct("X", ["x"], rename={"x": str(n)}),
+    "context variable": lambda n: contextvars.ContextVar("v", default=n),
+}
+
+
+@pytest.mark.parametrize("make", READABLE.values(), ids=READABLE)
+def test_data_of_library_types_counts_by_value(make: Callable[[int], object]) -> None:
+    """What an object of a library's class, or of the user's subclass of one, holds is read from it."""
+    assert digest(make(1)) == digest(make(1))
+    assert digest(make(1)) != digest(make(2))
+
+
+HIDDEN: list[object] = [
+    random.Random(1),
+    hashlib.md5(b"1"),
+    iter([1]),
+    queue.Queue(),
+    collections.UserDict({"a": threading.Lock()}),
+    type("Own", (random.Random,), {})(),
+]
+
+
+@pytest.mark.parametrize("value", HIDDEN, ids=lambda value: type(value).__name__)
+def test_what_c_hides_is_listed(value: object) -> None:
+    """State that a class written in C keeps to itself is not guessed."""
+    assert Fingerprinter().value(value).opaque
+
+
+def test_a_library_object_with_a_life_of_its_own_counts_by_its_type() -> None:
+    """A lock anywhere inside makes a client of it: none of its state counts, but the user's functions do."""
+
+    def made(limit: int, work: Callable[..., object]) -> types.SimpleNamespace:
+        thread = threading.Thread(target=None, name=str(limit), args=([work],))
+        return types.SimpleNamespace(thread=thread)
+
+    assert digest(made(1, plus)) == digest(made(2, plus))
+    assert digest(made(1, plus)) != digest(made(1, moved))
+    assert Fingerprinter().value(made(1, plus)).opaque == ("value.thread: Thread",)
+
+
+def test_a_library_object_may_be_deep_or_large() -> None:
+    """What is too deep or too large to be read is listed, and gives no failure."""
+    deep: Any = 1
+    for _ in range(200):
+        deep = argparse.Namespace(a=deep)
+    wide = argparse.Namespace(a=[argparse.Namespace(a=n) for n in range(1000)])
+    assert Fingerprinter().value(deep).opaque == ("value: Namespace",)
+    assert Fingerprinter().value(wide).opaque == ("value: Namespace",)
 
 
 def test_objects_that_answer_everything_are_not_asked() -> None:

@@ -111,7 +111,12 @@ def check_order(told: Round, played: Played) -> None:
         base, _, rest = unit_id.partition("[")
         step = told.plan.step(base)
         running.add(unit_id)
-        needed = {one for one in step.needed() if not (step.item() and step.item()[1].of == one)}  # type: ignore[index]
+        needed = set(step.after)
+        for _, source in step.sources:
+            # Where a default stands in for what was skipped, nothing else in the list is waited for.
+            defaulted = source.default is not None and told.is_skipped(step, source)
+            if source.how in ("step", "list") and not defaulted:
+                needed.update([source.of] if source.how == "step" else source.of)
         for other in executed:
             other_base, _, other_rest = other.partition("[")
             chained = step.item() is not None and step.item()[1].of == other_base and rest == other_rest  # type: ignore[index]

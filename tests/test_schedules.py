@@ -24,7 +24,7 @@ SCHEDULES = 200
 
 
 @given(scenarios(rounds=3))
-@examples(10)
+@examples(25)
 def test_two_hundred_schedules_give_one_snapshot(turns: list[Turn]) -> None:
     """Whatever order trio and the steps' own pace bring about, snapshots are the same byte for byte, but for ``meta``."""
     snapshot: Any = None

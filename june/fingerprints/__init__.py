@@ -5,17 +5,21 @@ Fingerprints: a function's code, and any value, as a hash that is equal in every
 
     __init__     Fingerprinter, what the rest of June uses
     _walkers     from a function to all that it names in the user's own code
+    _imports     which module an import inside a function means
     _functions   a function's canonical tree, remembered by code object
     _classes     what a user's class is
-    _fields      what dataclasses, attrs, pydantic and enums keep of its statement
-    _library     values of the standard library's own types
+    _fields      what dataclasses, attrs, pydantic and enums made of its statement
+    _library     values of the types of libraries
+    _callables   functions, classes and modules as values
     _values      values as bytes, injectively
     _pieces      the pieces of a fingerprint, and their sum
-    _trees       the canonical form of a syntax tree
+    _class_trees the canonical form of a class statement
+    _trees       the canonical form of any other syntax tree
+    _uses        what a tree says once it is in that form
     _literals    its constants and f-strings
-    _scopes      Python's scoping rules
     _sources     the syntax tree that a code object was compiled from
     _bytecode    code objects without their places
+    _scopes      Python's scoping rules
     _origins     what is user code
     _objects     reading objects without asking them
 

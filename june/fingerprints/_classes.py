@@ -14,13 +14,14 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from june._text import short_path
+from june.fingerprints._class_trees import class_tree, joined
 from june.fingerprints._fields import write_decorators, write_fields, write_members
 from june.fingerprints._objects import is_a, local_qualname, type_attribute
 from june.fingerprints._origins import is_perhaps_written, is_user_class, is_user_function, is_written
 from june.fingerprints._pieces import Content
 from june.fingerprints._scopes import Scope
 from june.fingerprints._sources import LOCK, class_nodes
-from june.fingerprints._trees import Tree, class_tree, joined
+from june.fingerprints._uses import Tree
 from june.fingerprints._values import Encoder
 
 _SKIPPED = frozenset(
@@ -43,7 +44,7 @@ _SKIPPED = frozenset(
 )
 # Skipped unless the statement itself binds them: attrs and dataclasses make them of the fields.
 _MADE = frozenset({"__match_args__", "__slots__"})
-_MADE_PREFIXES = ("__attrs_", "__dataclass_", "__pydantic_", "__struct_", "__abstract", "__sa_")
+_MADE_PREFIXES = ("__attrs_", "__dataclass_", "__pydantic_", "__struct_", "__abstract", "__callable_proto")
 _DATA = (bool, int, float, str, bytes)
 _DESCRIPTORS = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
@@ -132,6 +133,9 @@ def write_class(
         content.docs += form.tree.docs
     else:
         _write_unseen(cls, encoder)
+    doc = vars(cls).get("__doc__")  # it may have been assigned; those of dataclasses and enums are made
+    if type(doc) is str and not ("__dataclass_fields__" in vars(cls) or issubclass(cls, enum.Enum)):
+        content.docs += " ".join(doc.split()).encode("utf-8", "surrogatepass")
     write_fields(cls, encoder)
     content.out += b"%d:" % len(cls.__bases__)
     for base in cls.__bases__:

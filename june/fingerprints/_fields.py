@@ -27,6 +27,8 @@ _ATTRS_FIELD = (
     "metadata",
     "alias",
     "eq",
+    "order",
+    "hash",
     "eq_key",
     "order_key",
     "repr",
@@ -85,7 +87,8 @@ def write_fields(cls: type, encoder: Encoder) -> None:
         encoder.encode(held.get("_field_defaults"))
     if library_name(type(cls)) == "msgspec._core:StructMeta":
         struct: Any = cls
-        encoder.encode(struct.__struct_fields__)
+        encoder.encode((struct.__struct_fields__, struct.__struct_encode_fields__))
+        encoder.encode((struct.__struct_config__.tag, struct.__struct_config__.tag_field))
         encoder.inside(".__struct_defaults__", struct.__struct_defaults__)
 
 

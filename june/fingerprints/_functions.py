@@ -12,7 +12,8 @@ from typing import NamedTuple
 from june._text import short_path
 from june.fingerprints._bytecode import imports, named, nested, shape_bytes
 from june.fingerprints._sources import LOCK, FunctionNode, function_node
-from june.fingerprints._trees import Tree, Use, function_tree
+from june.fingerprints._trees import function_tree
+from june.fingerprints._uses import Tree, Use
 
 
 class Form(NamedTuple):

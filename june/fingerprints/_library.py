@@ -7,6 +7,7 @@ By name, since importing them here would make `import june` dearer, and since so
 from __future__ import annotations
 
 import collections
+import functools
 from typing import TYPE_CHECKING, Any
 
 from june.fingerprints._objects import own_dict
@@ -110,12 +111,20 @@ def _partial(encoder: Encoder, value: Any) -> None:
     encoder.inside(".func", value.func)
     encoder.items(b"t", value.args)
     encoder.mapping(b"d", value.keywords.items())
+    if type(value) is functools.partial and value.__dict__:
+        encoder.fields(b"{", sorted(value.__dict__.items()))
 
 
 def _cached_function(encoder: Encoder, value: Any) -> None:
     """Write a function under `lru_cache`: the cache itself is only speed."""
     encoder.content.text(b"V", _kind(value))
-    encoder.inside(".__wrapped__", own_dict(value).get("__wrapped__"))
+    held = own_dict(value)
+    wrapped = held.get("__wrapped__")
+    encoder.inside(".__wrapped__", wrapped)
+    copied = {"cache_parameters", *own_dict(wrapped)}
+    own = [name for name in sorted(held) if not name.startswith("__") and name not in copied]
+    if own:
+        encoder.fields(b"{", [(name, held[name]) for name in own])
 
 
 def _alias(encoder: Encoder, value: Any) -> None:
@@ -162,8 +171,13 @@ def _reference(encoder: Encoder, value: Any) -> None:
 
 
 def _context_variable(encoder: Encoder, value: Any) -> None:
+    """Write a context variable by what it gives, its default if nothing was set."""
     encoder.content.text(b"V", value.name)
-    encoder.inside(".get()", value.get(None))
+    try:
+        held = value.get()
+    except LookupError:
+        return
+    encoder.inside(".get()", held)
 
 
 def _element(encoder: Encoder, value: Any) -> None:

@@ -99,6 +99,7 @@ def hides_state(kind: type, known: type) -> bool:
         hides = any(
             not issubclass(known, cls)
             and not issubclass(cls, BaseException)
+            and cls.__base__ is not tuple  # `time.struct_time` and the like
             and is_made_in_c(cls)
             and (cls.__basicsize__, cls.__itemsize__)
             != (cls.__base__.__basicsize__, cls.__base__.__itemsize__)  # type: ignore[union-attr] # only `object` has none

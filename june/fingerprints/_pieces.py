@@ -137,17 +137,15 @@ class Piece:
         Raises:
             KeyFailure: If it cannot be written, whatever the reason.
         """
-        if self._write is None:
+        write, self._write = self._write, None  # gone at once: a set may be sorted by what leads back here
+        if write is None:
             return
         content = Content()
         try:
-            self._write(content)
-        except KeyFailure:
+            self._write_into(content, write)
+        except BaseException:
+            self._write = write
             raise
-        except RecursionError as error:
-            raise KeyFailure(f"{self.label} is nested too deeply") from error
-        except Exception as error:
-            raise KeyFailure(f"{self.label}: {type(error).__name__}: {error}") from error
         self.own = blake2b(content.out, digest_size=16).digest()
         self.docs = content.docs
         self.children = content.children
@@ -156,7 +154,16 @@ class Piece:
         self.reads_docs = content.reads_docs
         self.names = content.names
         self.reads_names = content.reads_names
-        self._write = None
+
+    def _write_into(self, content: Content, write: Callable[[Content], None]) -> None:
+        try:
+            write(content)
+        except KeyFailure:
+            raise
+        except RecursionError as error:
+            raise KeyFailure(f"{self.label} is nested too deeply") from error
+        except Exception as error:
+            raise KeyFailure(f"{self.label}: {type(error).__name__}: {error}") from error
 
 
 class Sum(NamedTuple):

@@ -12,18 +12,20 @@ import ast
 from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from hashlib import blake2b
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, TypeGuard
 
 from june.fingerprints._literals import constant_text, string_parts
 from june.fingerprints._scopes import Definition, Import, Scope, function_scope, type_parameters
+from june.fingerprints._uses import Tree, Use
 
 _SKIPPED_FIELDS = frozenset({"ctx", "type_comment", "kind"})
 # Code that names one of these may reach its locals by their names.
 READS_NAMES = frozenset({"locals", "eval", "exec", "vars", "dir", "query", "f_locals", "_getframe"})
 READS_DOCS = frozenset({"__doc__", "getdoc", "model_json_schema", "json_schema"})
-_READS_FUNCTION_NAMES = frozenset({"__name__", "__qualname__"})
+_READS_FUNCTION_NAMES = frozenset({"__name__", "__qualname__", "co_name", "co_qualname"})
 # Calls that give a module by a name, which may be a constant.
 _IMPORTERS = frozenset({"import_module", "__import__"})
+_SOURCE_READERS = frozenset({"getsource", "getsourcelines"})
 # Decorators that do not look at annotations, by the last part of their name.
 _BLIND = frozenset(
     [
@@ -50,81 +52,6 @@ _BLIND = frozenset(
 )
 
 
-# Decorators that say all they do by what the class then holds.
-_HELD_WHOLE = frozenset(
-    [
-        "property",
-        "cached_property",
-        "staticmethod",
-        "classmethod",
-        "setter",
-        "getter",
-        "deleter",
-        "override",
-        "final",
-        "overload",
-        "abstractmethod",
-        "cache",
-        "lru_cache",
-        "contextmanager",
-        "asynccontextmanager",
-    ]
-)
-
-
-class Use(NamedTuple):
-    """
-    A name that a tree takes from outside, with the attributes read from it.
-
-    Attributes:
-        kind: `global`, `free` (a closure's), `import` (by an import inside the function), or `reached` (in a
-            way that says no names: *name* is what reaches it).
-
-        name: The name; for `import` the local one.
-
-        chain: Attributes: `("text", "clean")` in `pkg.text.clean(x)`.
-
-        source: What an import binds the name to.
-
-        is_value: It is not only called, so whoever gets it may read its annotations.
-    """
-
-    kind: str
-    name: str
-    chain: tuple[str, ...]
-    source: Import | None = None
-    is_value: bool = False
-
-
-class Tree(NamedTuple):
-    """
-    A canonical tree.
-
-    Attributes:
-        digest: Hash of the canonical form.
-
-        docs: Hash of its docstrings, which count only where somebody reads docstrings.
-
-        uses: The names from outside, in order of appearance.
-
-        reads_docs: It names `__doc__`.
-
-        reads_names: It names `__name__` as an attribute of something other than a class.
-
-        reads_subclasses: It names `__subclasses__`.
-
-        signature: The annotations of the function, which count where it is used as a value.
-    """
-
-    digest: bytes
-    docs: bytes
-    uses: tuple[Use, ...]
-    reads_docs: bool
-    reads_names: bool = False
-    reads_subclasses: bool = False
-    signature: Tree | None = None
-
-
 def function_tree(
     node: Definition | ast.Lambda, free: Iterable[str], names: AbstractSet[str], texts: AbstractSet[str]
 ) -> Tree:
@@ -140,7 +67,7 @@ def function_tree(
 
         texts: The strings that it holds.
     """
-    writer = _Writer(frozenset(free), not READS_NAMES.isdisjoint(names))
+    writer = Writer(frozenset(free), not READS_NAMES.isdisjoint(names))
     writer.function(node, None, root=True)
     found = names | texts
     return writer.finish(not READS_DOCS.isdisjoint(found))._replace(
@@ -154,68 +81,14 @@ def _signature_tree(node: Definition | ast.Lambda) -> Tree | None:
     """Bring the annotations of a function into a canonical form; `None` if it has none."""
     if isinstance(node, ast.Lambda):
         return None
-    writer = _Writer(frozenset(), False)
+    writer = Writer(frozenset(), False)
     scope = Scope("function", None)
     scope.bound.update(type_parameters(node))
     writer.annotations(node, scope)
     return writer.finish(False) if writer.wrote else None
 
 
-def class_tree(node: ast.ClassDef, held: Callable[[str], bool]) -> Tree:
-    """
-    Bring a class statement into its canonical form, without what the class holds at run time.
-
-    Args:
-        node: The class.
-
-        held: Says of a name whether the class holds its value, so that the value counts and not the text.
-    """
-    body = [kept for statement in node.body if (kept := _unheld(statement, held)) is not None]
-    kept = ast.ClassDef(node.name, node.bases, node.keywords, body, node.decorator_list)
-    if hasattr(node, "type_params"):
-        kept.type_params = node.type_params  # type: ignore[attr-defined] # mypy checks for 3.11
-    writer = _Writer(frozenset(), False)
-    writer.note_docs(node.body)
-    writer.class_body(kept, None)
-    return writer.finish(False)
-
-
-def joined(trees: Sequence[Tree]) -> Tree:
-    """One tree for several statements of which any may be the one that ran."""
-    if len(trees) == 1:
-        return trees[0]
-    distinct = list(dict.fromkeys(tree.digest for tree in trees))
-    uses = dict.fromkeys(use for tree in trees for use in tree.uses)
-    docs = b"".join(tree.docs for tree in trees)
-    return trees[0]._replace(digest=b"".join(distinct), docs=docs, uses=tuple(uses))
-
-
-def _unheld(statement: ast.stmt, held: Callable[[str], bool]) -> ast.stmt | None:
-    """What of a class body's statement must count by its text."""
-    if isinstance(statement, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return _decorated(statement) if held(statement.name) else statement
-    if isinstance(statement, ast.Assign):
-        targets = statement.targets
-        is_held = all(isinstance(target, ast.Name) and held(target.id) for target in targets)
-        return None if is_held else statement
-    if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-        value = None if held(statement.target.id) else statement.value
-        return ast.AnnAssign(statement.target, statement.annotation, value, statement.simple)
-    return statement
-
-
-def _decorated(statement: Definition | ast.ClassDef) -> ast.stmt | None:
-    """The decorators of a method that the class holds: what they note elsewhere, only the text tells."""
-    if isinstance(statement, ast.ClassDef):  # a class counts with its decorators
-        return None
-    found = [node for node in statement.decorator_list if _last_name(node) not in _HELD_WHOLE]
-    if not found:
-        return None
-    nothing = ast.arguments([], [], None, [], [], None, [])
-    return ast.FunctionDef(statement.name, nothing, [], found)
-
-
-class _Writer:
+class Writer:
     """Writes one tree, and numbers local names and names from outside as they appear."""
 
     def __init__(self, free: frozenset[str], keep_names: bool) -> None:
@@ -251,7 +124,7 @@ class _Writer:
     # Nodes
 
     def node(self, node: ast.AST, scope: Scope) -> None:
-        writer = _WRITERS.get(node.__class__, _Writer.write_any)
+        writer = _WRITERS.get(node.__class__, Writer.write_any)
         writer(self, node, scope)
 
     def write_any(self, node: ast.AST, scope: Scope) -> None:
@@ -352,12 +225,15 @@ class _Writer:
 
     def write_call(self, node: ast.Call, scope: Scope) -> None:
         self._callee = node.func
-        if node.args and _last_name(node) in _IMPORTERS:
-            self._note_module(_last_name(node), node.args[0])
+        name = last_name(node)
+        if name in _SOURCE_READERS:
+            self._uses[Use("reached", name, ())] = None
+        elif node.args and name in _IMPORTERS:
+            self._note_module(name, node.args[0])
         self.write_any(node, scope)
 
     def write_subscript(self, node: ast.Subscript, scope: Scope) -> None:
-        if _last_name(node.value) == "modules":  # `sys.modules[__name__]`
+        if last_name(node.value) == "modules":  # `sys.modules[__name__]`
             self._note_module("modules", node.slice)
         self.write_any(node, scope)
 
@@ -471,7 +347,7 @@ class _Writer:
             if parent is not None and not root:
                 out.append(self._bound(node.name, parent))
                 self._several("@", node.decorator_list, parent)
-            if any(_last_name(decorator) not in _BLIND for decorator in node.decorator_list):
+            if any(last_name(decorator) not in _BLIND for decorator in node.decorator_list):
                 self.annotations(node, scope)
         self._parameters(node.args, None if root else parent)
         if isinstance(node, ast.Lambda):
@@ -580,7 +456,7 @@ def _is_constant(statement: ast.stmt | None) -> TypeGuard[Any]:
     return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
-def _last_name(decorator: ast.expr) -> str:
+def last_name(decorator: ast.expr) -> str:
     """`lru_cache` in `@functools.lru_cache(maxsize=None)`."""
     if isinstance(decorator, ast.Call):
         decorator = decorator.func
@@ -604,30 +480,30 @@ def _fields(kind: type[ast.AST]) -> tuple[str, ...]:
     return fields
 
 
-_WRITERS: dict[type, Callable[[_Writer, Any, Scope], None]] = {
-    ast.AnnAssign: _Writer.write_annotated,
-    ast.Assign: _Writer.write_assign,
-    ast.AsyncFunctionDef: _Writer.write_function,
-    ast.Attribute: _Writer.write_attribute,
-    ast.Call: _Writer.write_call,
-    ast.ClassDef: _Writer.write_class,
-    ast.Constant: _Writer.write_constant,
-    ast.DictComp: _Writer.write_comprehension,
-    ast.ExceptHandler: _Writer.write_handler,
-    ast.FunctionDef: _Writer.write_function,
-    ast.GeneratorExp: _Writer.write_comprehension,
-    ast.Import: _Writer.write_import,
-    ast.ImportFrom: _Writer.write_import,
-    ast.JoinedStr: _Writer.write_joined,
-    ast.Lambda: _Writer.write_function,
-    ast.ListComp: _Writer.write_comprehension,
-    ast.MatchAs: _Writer.write_match_name,
-    ast.MatchMapping: _Writer.write_match_mapping,
-    ast.MatchStar: _Writer.write_match_name,
-    ast.Name: _Writer.write_name,
-    ast.Set: _Writer.write_set,
-    ast.SetComp: _Writer.write_comprehension,
-    ast.Subscript: _Writer.write_subscript,
+_WRITERS: dict[type, Callable[[Writer, Any, Scope], None]] = {
+    ast.AnnAssign: Writer.write_annotated,
+    ast.Assign: Writer.write_assign,
+    ast.AsyncFunctionDef: Writer.write_function,
+    ast.Attribute: Writer.write_attribute,
+    ast.Call: Writer.write_call,
+    ast.ClassDef: Writer.write_class,
+    ast.Constant: Writer.write_constant,
+    ast.DictComp: Writer.write_comprehension,
+    ast.ExceptHandler: Writer.write_handler,
+    ast.FunctionDef: Writer.write_function,
+    ast.GeneratorExp: Writer.write_comprehension,
+    ast.Import: Writer.write_import,
+    ast.ImportFrom: Writer.write_import,
+    ast.JoinedStr: Writer.write_joined,
+    ast.Lambda: Writer.write_function,
+    ast.ListComp: Writer.write_comprehension,
+    ast.MatchAs: Writer.write_match_name,
+    ast.MatchMapping: Writer.write_match_mapping,
+    ast.MatchStar: Writer.write_match_name,
+    ast.Name: Writer.write_name,
+    ast.Set: Writer.write_set,
+    ast.SetComp: Writer.write_comprehension,
+    ast.Subscript: Writer.write_subscript,
 }
 if hasattr(ast, "TypeAlias"):
-    _WRITERS[ast.TypeAlias] = _Writer.write_alias
+    _WRITERS[ast.TypeAlias] = Writer.write_alias

@@ -14,21 +14,20 @@ import os
 import struct
 import types
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import msgspec
 
-from june.fingerprints._bytecode import shape_bytes
-from june.fingerprints._objects import hides_state, is_a, local_qualname, own_dict, state_of, type_attribute
+from june.fingerprints._objects import hides_state, local_qualname, own_dict, state_of, type_attribute
 from june.fingerprints._origins import (
     is_user_class,
     is_user_function,
     library_kind,
     library_name,
-    public_module,
 )
-from june.fingerprints._pieces import Content, KeyFailure, Piece
+from june.fingerprints._pieces import Content, KeyFailure, Piece, sum_of
 
 _encode_json = msgspec.json.Encoder().encode
 _MAX_DEPTH = 150
@@ -82,17 +81,17 @@ class Encoder:
         "_folders",
         "_open",
         "_path",
-        "_walker",
         "_where",
         "content",
         "signatures",
+        "walker",
     )
 
     def __init__(
         self, content: Content, walker: Walker, where: tuple[str, str], folders: tuple[str, ...] = ()
     ) -> None:
         self.content = content
-        self._walker = walker
+        self.walker = walker
         self._where = where
         self._folders = folders
         self._path: list[str] = []
@@ -109,7 +108,7 @@ class Encoder:
             KeyFailure: If it is nested too deeply, or its `__june_key__` fails.
         """
         kind = type(value)
-        writer = _ATOMS.get(kind)
+        writer = ATOMS.get(kind)
         if writer is not None:
             writer(self, value)
             return
@@ -153,7 +152,10 @@ class Encoder:
             self.inside("[...]", value)
             parts.append(self.content)
         self.content = outer
-        parts.sort(key=lambda part: (bytes(part.out), [piece.label for piece in part.children]))
+        parts.sort(key=lambda part: bytes(part.out))
+        if any(first.out == second.out for first, second in pairwise(parts)):
+            # Functions or classes, each behind a mark: told apart by all that they reach.
+            parts.sort(key=lambda part: (bytes(part.out), [sum_of(piece).digest for piece in part.children]))
         outer.out += b"%b%d:" % (tag, len(parts))
         for part in parts:
             outer.take(part)
@@ -178,7 +180,7 @@ class Encoder:
     def type_of(self, kind: type) -> None:
         """Write a class: the user's by its code, a library's by its name."""
         if is_user_class(kind):
-            self.content.refer(self._walker.class_piece(kind))
+            self.content.refer(self.walker.class_piece(kind))
         else:
             self.content.text(b"C", library_name(kind))
 
@@ -196,15 +198,15 @@ class Encoder:
         kind = type(value)
         self.content.text(b"O", library_name(library_kind(kind)))
         self.content.opaque.append(f"{self.place()}: {kind.__name__}")
-        for piece in dict.fromkeys(pieces):
+        found = dict.fromkeys(pieces)
+        own = sorted(own_dict(value).items(), key=lambda item: str(item[0]))
+        # The latter finds what C hides, such as the function in `functools.cmp_to_key(f)`.
+        for held in [*(held for _, held in own), *gc.get_referents(value)]:
+            function = held.__func__ if type(held) is types.MethodType else held
+            if type(function) is types.FunctionType and is_user_function(function):
+                found[self.walker.function_piece(function)] = None
+        for piece in found:
             self.content.refer(piece)
-        for held in gc.get_referents(value):  # those of its `__dict__`, and what C hides
-            if type(held) is dict:
-                continue
-            if type(held) is types.MethodType:
-                held = held.__func__
-            if type(held) is types.FunctionType and is_user_function(held):
-                self.content.refer(self._walker.function_piece(held))
         self.content.atom(b";")
 
     def attempt(self, write: Callable[[], None]) -> Content:
@@ -318,94 +320,14 @@ class Encoder:
         self.content.text(b"m", f"{form} {shape}")
         self.content.atom(b"m", data)
 
-    # Code
+    # Objects
 
-    def write_function(self, value: types.FunctionType) -> None:
-        if is_user_function(value):
-            self.content.refer(self._walker.function_piece(value))
-            if self.signatures:
-                self._walker.refer_signature(value, self.content)
-            return
-        self.content.text(b"L", library_name(value))
-        wrapped = value.__dict__.get("__wrapped__")
-        if wrapped is not None:
-            self.inside(".__wrapped__", wrapped)
-        registry = value.__dict__.get("registry")
-        if type(registry) is types.MappingProxyType:  # functools.singledispatch
-            self.unordered(b"R", registry.items())
-        elif self._may_look():
-            for cell in value.__closure__ or ():
-                self._library_cell(cell)
-        self.content.atom(b";")
-
-    def _may_look(self) -> bool:
+    def may_look(self) -> bool:
         """Say whether one more object of a library's may be looked into."""
         if self._budget is not None:
             self._budget -= 1
             return self._budget > 0 and self._depth < _MAX_OBJECT_DEPTH
         return True
-
-    def _library_cell(self, cell: types.CellType) -> None:
-        """Write what a library's closure holds of the user's: arguments of its decorators, functions."""
-        try:
-            held = cell.cell_contents
-        except ValueError:
-            return
-        tried = self.attempt(lambda: self.encode(held))
-        if not tried.opaque:
-            self.content.take(tried)
-            return
-        self.content.opaque += tried.opaque
-        for piece in dict.fromkeys(tried.children):
-            self.content.refer(piece)
-
-    def write_method(self, value: types.MethodType) -> None:
-        self.content.atom(b"M")
-        self.encode(value.__func__)
-        owner = value.__self__
-        if library_name(type(owner)) == "random:Random":  # `random.choice`: seeded by the system
-            self.content.text(b"O", "random:Random")
-        else:
-            self.inside(".__self__", owner)
-
-    def write_builtin(self, value: types.BuiltinFunctionType) -> None:
-        owner = value.__self__
-        if owner is None or is_a(owner, types.ModuleType):
-            self.content.text(b"L", library_name(value))
-            return
-        self.content.text(b"LM", value.__name__)
-        if library_name(type(owner)) == "random:Random":
-            self.content.text(b"O", "random:Random")
-        else:
-            self.inside(".__self__", owner)
-
-    def write_descriptor(self, value: Any) -> None:
-        """Write a method of a class in C (`str.lower`)."""
-        self.content.text(b"LD", value.__name__)
-        self.type_of(value.__objclass__)
-
-    def write_class(self, value: type) -> None:
-        self.content.atom(b"K")
-        self.type_of(value)
-
-    def write_module(self, value: types.ModuleType) -> None:
-        piece = self._walker.module_piece(value)
-        if piece is None:
-            self.content.text(b"LM", public_module(str(vars(value).get("__name__"))))
-        else:
-            self.content.refer(piece)
-
-    def write_code(self, value: types.CodeType) -> None:
-        self.content.atom(b"code", shape_bytes(value))
-
-    def write_property(self, value: property) -> None:
-        self.items(b"P", (value.fget, value.fset, value.fdel))
-
-    def write_static(self, value: Any) -> None:
-        self.content.text(b"W", type(value).__name__)
-        self.encode(value.__func__)
-
-    # Objects
 
     def write_keyed(self, value: Any) -> None:
         """Write an object that says by `__june_key__` what it counts by."""
@@ -459,7 +381,7 @@ class Encoder:
             self.opaque(value)
         elif known is not object:
             self.write_instance(value)
-        elif self._may_look():
+        elif self.may_look():
             tried = self.attempt(lambda: self.write_instance(value))
             if tried.opaque:
                 self.opaque(value, tried.children)
@@ -485,7 +407,7 @@ def _is_record(kind: type) -> bool:
 
 def _base_writer(cls: type) -> Writer | None:
     """How a value of *cls* is written as a part of one of a class that extends it."""
-    writer = _BASES.get(cls)
+    writer = BASES.get(cls)
     if writer is None and not is_user_class(cls):
         writer = LIBRARY_TYPES.get(library_name(cls))
     return writer
@@ -493,15 +415,15 @@ def _base_writer(cls: type) -> Writer | None:
 
 def _writer_of(kind: type) -> Writer:
     """Choose how values of *kind* are written."""
-    writer = _TYPES.get(kind)
+    writer = TYPES.get(kind)
     if writer is not None:
         return writer
     if issubclass(kind, type):
-        return Encoder.write_class
+        return TYPES[type]
     if type_attribute(kind, "__june_key__") is not None:
         return Encoder.write_keyed
     if issubclass(kind, types.ModuleType):
-        return Encoder.write_module
+        return TYPES[types.ModuleType]
     if issubclass(kind, enum.Enum):
         return Encoder.write_enum
     if is_user_class(kind):
@@ -528,7 +450,7 @@ def is_plain(value: object) -> bool:
 LIBRARY_TYPES: dict[str, Writer] = {}
 # Libraries' containers, which may hold what cannot be seen into beside what can.
 _CONTAINERS = frozenset(f"collections:{name}" for name in ("ChainMap", "UserDict", "UserList", "UserString"))
-_ATOMS: dict[type, Writer] = {
+ATOMS: dict[type, Writer] = {
     type(None): Encoder.write_none,
     bool: Encoder.write_bool,
     int: Encoder.write_int,
@@ -539,9 +461,8 @@ _ATOMS: dict[type, Writer] = {
     bytearray: Encoder.write_bytearray,
     type(...): Encoder.write_ellipsis,
     type(NotImplemented): Encoder.write_not_implemented,
-    types.FunctionType: Encoder.write_function,
 }
-_TYPES: dict[type, Writer] = {
+TYPES: dict[type, Writer] = {
     list: Encoder.write_list,
     tuple: Encoder.write_tuple,
     dict: Encoder.write_dict,
@@ -550,23 +471,9 @@ _TYPES: dict[type, Writer] = {
     range: Encoder.write_range,
     slice: Encoder.write_slice,
     memoryview: Encoder.write_buffer,
-    type: Encoder.write_class,
-    property: Encoder.write_property,
-    staticmethod: Encoder.write_static,
-    classmethod: Encoder.write_static,
-    types.MethodType: Encoder.write_method,
-    types.BuiltinFunctionType: Encoder.write_builtin,
-    types.MethodWrapperType: Encoder.write_builtin,
-    types.MethodDescriptorType: Encoder.write_descriptor,
-    types.WrapperDescriptorType: Encoder.write_descriptor,
-    types.ClassMethodDescriptorType: Encoder.write_descriptor,
-    types.GetSetDescriptorType: Encoder.write_descriptor,
-    types.MemberDescriptorType: Encoder.write_descriptor,
-    types.ModuleType: Encoder.write_module,
-    types.CodeType: Encoder.write_code,
 }
 # What an instance of a subclass is besides its attributes.
-_BASES: dict[type, Writer] = {
+BASES: dict[type, Writer] = {
     bool: Encoder.write_bool,
     int: Encoder.write_int,
     float: Encoder.write_float,
@@ -581,7 +488,4 @@ _BASES: dict[type, Writer] = {
     frozenset: Encoder.write_frozenset,
     OSError: lambda encoder, value: encoder.items(b"ox", (value.args, value.filename, value.filename2)),
     BaseException: lambda encoder, value: encoder.items(b"x", BaseException.args.__get__(value)),  # type: ignore[attr-defined] # a getset descriptor
-    property: Encoder.write_property,
-    staticmethod: Encoder.write_static,
-    classmethod: Encoder.write_static,
 }

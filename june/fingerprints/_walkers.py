@@ -5,29 +5,28 @@ From a function to all that it names in the user's own code: the pieces of a fin
 from __future__ import annotations
 
 import builtins
-import importlib
-import importlib.util
 import sys
 import types
 from collections.abc import Mapping
 from typing import Any
 
+import june.fingerprints._callables  # fills the tables of types
 import june.fingerprints._library  # noqa: F401 # fills the table of library types
 from june._text import short_path
 from june.fingerprints._classes import class_form, class_label, write_class
 from june.fingerprints._functions import called, file_label, form_of, uses_of
-from june.fingerprints._objects import is_a
+from june.fingerprints._imports import absolute, import_module, is_user_import
+from june.fingerprints._objects import is_a, type_attribute
 from june.fingerprints._origins import (
     folders_of,
     is_user_class,
-    is_user_file,
     is_user_function,
     is_user_module,
     public_module,
 )
-from june.fingerprints._pieces import Content, KeyFailure, Piece
+from june.fingerprints._pieces import Content, Piece
 from june.fingerprints._scopes import Import
-from june.fingerprints._trees import Use
+from june.fingerprints._uses import Use
 from june.fingerprints._values import Encoder
 
 __all__ = ["CodeWalker"]
@@ -58,6 +57,7 @@ _BOOKKEEPING = frozenset(
         "_pytestfixturefunction",
     }
 )
+_BUILTINS = frozenset(vars(builtins))
 _MISSING = object()
 
 
@@ -303,11 +303,23 @@ class CodeWalker:
             content.refer(self.function_piece(builtin))
         else:
             content.text(b"missing" if builtin is _MISSING else b"builtin", name)
+            if name not in _BUILTINS and type(builtin) in (bool, int, float, str, bytes):
+                content.text(b"=", repr(builtin))  # somebody put it there
 
     def _refer_function(self, function: types.FunctionType, use: Use, content: Content) -> None:
         content.refer(self.function_piece(function))
         if use.is_value:
             self.refer_signature(function, content)
+
+    def _refer_method_signature(self, cls: type, chain: tuple[str, ...], use: Use, content: Content) -> None:
+        """Write the annotations of a method that is used as a value: `TOOLBOX.search`."""
+        if not chain or not use.is_value:
+            return
+        method = type_attribute(cls, chain[0])
+        if issubclass(type(method), (staticmethod, classmethod)):
+            method = method.__func__
+        if is_a(method, types.FunctionType) and is_user_function(method):
+            self.refer_signature(method, content)
 
     def _named(self, names: Mapping[str, Any], use: Use, value: Any, content: Content, place: str) -> None:
         """Write the value of a name in a namespace, following attributes through the user's modules."""
@@ -342,7 +354,10 @@ class CodeWalker:
             return
         elif is_a(value, type) and is_user_class(value):
             content.refer(self.class_piece(value))
+            self._refer_method_signature(value, chain, use, content)
             return
+        else:
+            self._refer_method_signature(type(value), chain, use, content)
         content.refer(self._constant_piece(names, name, value, place))
 
     def _refer_patched(self, module: types.ModuleType, chain: tuple[str, ...], content: Content) -> None:
@@ -371,12 +386,12 @@ class CodeWalker:
 
     def _imported(self, function: types.FunctionType, source: Import, use: Use, content: Content) -> None:
         """Write what an import statement inside a function gives, importing the user's modules for it."""
-        name = _absolute(function.__globals__, source)
+        name = absolute(function.__globals__, source)
         top = name.partition(".")[0]
-        if not _is_user_import(top):
+        if not is_user_import(top):
             content.text(b"library", f"{public_module(name)}:{source.attribute}")
             return
-        module = _import(name, function)
+        module = import_module(name, function)
         if source.top:
             module = sys.modules.get(top)
         if module is None:
@@ -386,7 +401,7 @@ class CodeWalker:
             chain = use.chain
         else:
             if source.attribute not in vars(module) and "__path__" in vars(module):
-                _import(f"{name}.{source.attribute}", function)
+                import_module(f"{name}.{source.attribute}", function)
             chain = (source.attribute, *use.chain)
         use = Use(use.kind, top, chain, None, use.is_value)
         self._named({top: module}, use, module, content, short_path(module.__name__))
@@ -439,56 +454,3 @@ def _content(cell: types.CellType) -> object:
         return cell.cell_contents
     except ValueError:
         return _MISSING
-
-
-def _absolute(names: Mapping[str, Any], source: Import) -> str:
-    """The full name of the module that an import statement in *names* means."""
-    if not source.level:
-        return source.module
-    package = names.get("__package__") or str(names.get("__name__", ""))
-    if names.get("__package__") is None and "__path__" not in names:
-        package = package.rpartition(".")[0]
-    parts = package.split(".")
-    parts = parts[: len(parts) - source.level + 1]
-    return ".".join([*parts, source.module] if source.module else parts)
-
-
-def _is_user_import(top: str) -> bool:
-    """Say whether a top-level module is the user's, without importing it."""
-    module = sys.modules.get(top)
-    if module is not None:
-        return is_user_module(module)
-    try:
-        spec = importlib.util.find_spec(top)
-    except (ImportError, ValueError):
-        return False
-    if spec is None:
-        return True  # missing: said so when it is imported
-    if spec.origin in ("built-in", "frozen"):
-        return False
-    places = (
-        [spec.origin]
-        if spec.origin
-        else [f"{path}/__init__.py" for path in spec.submodule_search_locations or ()]
-    )
-    return any(is_user_file(str(path)) for path in places)
-
-
-def _import(name: str, function: types.FunctionType) -> types.ModuleType | None:
-    """
-    Import a module of the user's as the step itself would.
-
-    Raises:
-        KeyFailure: If the module is there, and fails.
-    """
-    module = sys.modules.get(name)
-    if module is not None:
-        return module
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        return None
-    except Exception as error:
-        raise KeyFailure(
-            f"{called(function)}: import of {name} raised {type(error).__name__}: {error}"
-        ) from error
