@@ -20,6 +20,9 @@ bench: $(VENV)/bench
 	$(BIN)/python -m benchmarks
 
 $(VENV)/installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "June needs Python 3.11 or later; say make PYTHON=python3.12, for instance"; exit 1; }
+	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e .
 	touch $@

@@ -7,7 +7,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FrameType
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, Never, ParamSpec, TypeVar, cast
 
 from june._signatures import (
     innermost,
@@ -30,8 +30,8 @@ RUNS_ON = ("thread", "inline", "asyncio")
 
 
 def step(
-    *,
-    id: str,
+    *mistaken: Never,
+    id: str = "",
     needs: Mapping[str, Needed] | None = None,
     after: Iterable[Step[..., Any] | str] = (),
     each: Mapping[str, Any] | None = None,
@@ -52,6 +52,8 @@ def step(
     defaults.
 
     Args:
+        *mistaken: Nothing: all arguments are by name.
+
         id: The step's identity in snapshots and traces: any text without control characters, ``[``,
             ``]`` and ``/``.
 
@@ -102,6 +104,10 @@ def step(
         >>> double(4)
         8
     """
+    if mistaken or not id:
+        # @step without parentheses, or @step("plan")
+        name = getattr(mistaken[0], "__name__", mistaken[0]) if mistaken else "plan"
+        raise TypeError(f"a step needs an id, by name: write @step(id={name!r}) above its def")
     check_id(id)
     frame = sys._getframe(1)
 

@@ -140,6 +140,7 @@ class Executor:
         self._idle = trio.lowlevel.ParkingLot()
         # Steps between two attempts: what the last one raised, and the scope of the wait while it lasts.
         self._between: dict[StepRun, tuple[Exception, trio.CancelScope | None]] = {}
+        self._drained = False
         self._attempts: set[_Attempt] = set()
         self._cancel_asked = False
         self._asyncio: Any = None
@@ -219,14 +220,16 @@ class Executor:
                 await self._over.wait()
                 finished = True
             except KeyboardInterrupt:
+                self.cause = "interrupt"
                 self._cut("interrupt")
             except trio.Cancelled:
                 run.stopping = run.cancelled = True
                 raise
             scope.cancel()
         if not finished and self.cause is None:
-            # Nothing else cancels this scope but its deadline; a scope around it has raised.
-            self.cause = "deadline"
+            # A scope around this one would have raised. What is left is the deadline, or a step that got hold
+            # of the nursery that it runs in.
+            self.cause = "deadline" if trio.current_time() >= scope.deadline else "cancel"
 
     def _cut(self, cause: str) -> None:
         """Cancel everything that runs."""
@@ -244,6 +247,9 @@ class Executor:
             return
         if self.run.options.on_error == "cancel" and self.run.failures and self.cause is None:
             self._cut("failure")
+        if self._drained:
+            return
+        self._drained = True
         # A step that waits for another attempt, or for a slot for it, gets none.
         for one, (error, scope) in list(self._between.items()):
             if scope is not None:
@@ -266,11 +272,12 @@ class Executor:
             return
         try:
             _let_interrupts_in(self._watcher, what, one, text)
-        except KeyboardInterrupt:
-            self._cut("interrupt")
         except BaseException as error:
-            self.error = error
-            self._cut("update")
+            if _without(error, KeyboardInterrupt) is not error:
+                self._cut("interrupt")
+            else:
+                self.error = error
+                self._cut("update")
 
     # -- Workers.
 
@@ -531,10 +538,13 @@ class Executor:
             if self.run.stopping:
                 scope.cancel()
             await trio.sleep(delay)
-        self._between[one] = error, None
-        if not self.run.stopping:
+        if self.run.stopping:
+            del self._between[one]
+            self.run.fail(one, error)
+            self._check_failures()
+        else:
+            self._between[one] = error, None
             self.run.queues.add_startable(one)
-        self._check_failures()
         self._wake()
 
 

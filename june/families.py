@@ -286,6 +286,7 @@ class Families:
             failed = any(one.outcome == FAILED for one in family.members or ())
             family.outcome = FAILED if failed else KNOWN
             family.status = "failed" if failed else "done"
+            family.resumed = bool(family.members) and all(one.resumed for one in family.members or ())
             self._host.settled(family)
             self._host.release_waiters(family)
             if not family.members:

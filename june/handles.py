@@ -4,9 +4,11 @@ Handles: a run that is going or has ended, as its caller sees it.
 
 from __future__ import annotations
 
+import signal
 import sys
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import copy_context
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, cast
@@ -133,11 +135,12 @@ class Handle(Record):
             TimeoutError: If it has not ended by then. It goes on.
             RunFailed: If steps failed.
             RunCancelled: If it was cancelled.
+            RunInterrupted: On Ctrl-C, which interrupts the run.
             RuntimeError: Inside trio or asyncio, where ``await handle`` waits without blocking the loop.
         """
         if not self.done and running_loop() is not None and (self._in_trio or running_loop() == "trio"):
             raise RuntimeError("wait() would block the event loop that is running here; use: await handle")
-        if not self._ended.wait(timeout):
+        if not wait_or_interrupt(self, timeout):
             raise TimeoutError(f"the run has not ended within {duration(timeout or 0.0)}; it goes on")
         return self._outcome()
 
@@ -243,10 +246,10 @@ class Handle(Record):
             self._executor.cancel("interrupt" if isinstance(error, KeyboardInterrupt) else "cancel")
             self._ended.wait()
             return
-        if self._seen:
-            self._ended.wait()
-            return
+        seen = self._seen
         wait_or_interrupt(self)
+        if not seen:
+            self._outcome()
 
     def __repr__(self) -> str:
         return f"<Handle {'done' if self.done else 'running'}: {self.trace!r}>"
@@ -279,11 +282,48 @@ def running_loop() -> str | None:
     return "asyncio"
 
 
-def wait_or_interrupt(handle: Handle) -> RunResult[Any]:
-    """Wait for a run in another thread; Ctrl-C here interrupts it there."""
+def wait_or_interrupt(handle: Handle, timeout: float | None = None) -> bool:
+    """
+    Wait for a run in another thread; Ctrl-C here interrupts it there.
+
+    Args:
+        handle: The run's handle.
+
+        timeout: Seconds to wait at most; None waits for ever.
+
+    Returns:
+        Whether the run has ended.
+
+    Raises:
+        RunInterrupted: If Ctrl-C came, also if the run was over before it could be interrupted.
+    """
     try:
-        handle._ended.wait()
+        with _ctrl_c():
+            return handle._ended.wait(timeout)
     except KeyboardInterrupt:
         handle._executor.cancel("interrupt")
         handle._ended.wait()
-    return handle._outcome()
+        if isinstance(handle._error, RunInterrupted):
+            handle._outcome()
+        raise handle.interrupted() from None
+
+
+@contextmanager
+def _ctrl_c() -> Iterator[None]:
+    """
+    See to it that Ctrl-C raises KeyboardInterrupt here.
+
+    `asyncio.run` has it cancel the main task, which does nothing while this thread waits for something else.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    if before in (signal.default_int_handler, signal.SIG_IGN, signal.SIG_DFL, None):
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

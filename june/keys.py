@@ -90,7 +90,8 @@ class Recipe:
         try:
             self.parts = self._static_parts(declaration, session)
             if not self.codec.plain:
-                self.typed = digest(framed(self.codec.description, session.classes(self.codec.classes)))
+                classes = session.classes(self.codec.classes)
+                self.typed = digest(framed(self.codec.description, classes, *self._taught(session)))
         except KeyFailure as failure:
             self.failure = str(failure)
         except Exception as failure:
@@ -120,10 +121,14 @@ class Recipe:
                 fingerprint = session.code(declaration.function, defaults=False)
                 self.records = fingerprint.records
                 self.notes = (*fingerprint.notes, *(f"cannot see into {one}" for one in fingerprint.opaque))
-        parts["output"] = digest(self.codec.description).hex()
+        parts["output"] = digest(framed(self.codec.description, *self._taught(session))).hex()
         if declaration.vary is not None and self.vary is None:
             parts["vary"] = session.value(declaration.vary).digest.hex()
         return parts
+
+    def _taught(self, session: Fingerprinter) -> list[bytes]:
+        """Hash the functions given to `june.codec.register`, which decide what saved bytes mean."""
+        return [session.code(function).digest.encode() for function in self.codec.taught]
 
     def key_of(self, inputs: bytes) -> str:
         """

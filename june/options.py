@@ -79,8 +79,8 @@ class Options:
                 raise InputError(
                     f"input {name!r} cannot be part of a cache key: {failure}. {advice}"
                 ) from None
-            if fingerprint.opaque:
-                seen = fingerprint.opaque[0]
+            if fingerprint.opaque or type(value) is object:
+                seen = fingerprint.opaque[0] if fingerprint.opaque else f"{name}: object"
                 raise InputError(
                     f"input {name!r} cannot be part of a cache key: june cannot see into {seen}. {advice}"
                 )

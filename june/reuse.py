@@ -7,11 +7,14 @@ from __future__ import annotations
 from typing import Any
 
 from june.codec import Inexact, Undecodable
-from june.entries import AnyEntry
+from june.entries import AnyEntry, Finished
 from june.keys import digest
 from june.ledgers import EMPTY, Ledger
 from june.snapshots import Snapshot
 from june.stepruns import StepRun
+
+_SMALL = 2048
+"""Results of up to so many bytes are decoded when they are reused."""
 
 
 class Reuse:
@@ -51,18 +54,38 @@ class Reuse:
         """
         entry = self._steps.get(one.id)
         if entry is not None:
-            codec = one.node.codec
             if self._refresh and (one.id in self._refresh or one.step in self._refresh):
                 one.why = "refresh asked for it"
             elif entry.cacheKey != one.key:
                 pass
             elif not one.node.declaration.save:
                 one.why = "save=False keeps no result"
-            elif (codec.settled and entry.is_known_good()) or self._decodes(one, entry):
+            elif (codec.settled and entry.is_known_good() and self._fits(one, entry)) or self._decodes(
+                one, entry
+            ):
                 self._ledger.keep(one.id)
                 return entry
         self.drop(one)
         return None
+
+    @staticmethod
+    def _is_trusted(one: StepRun, entry: AnyEntry) -> bool:
+        """
+        Tell whether a result is as June wrote it, and of the step's type, which its digest does not say.
+
+        A large one is not decoded before somebody asks for it.
+        """
+        codec = one.node.codec
+        if not codec.settled or not entry.is_known_good():
+            return False
+        if type(entry) is not Finished:
+            data = bytes(entry.data())
+            if len(data) <= _SMALL:
+                try:
+                    one.value = codec.decode(data)
+                except Undecodable:
+                    return False
+        return True
 
     @staticmethod
     def _decodes(one: StepRun, entry: AnyEntry) -> bool:

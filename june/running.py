@@ -12,6 +12,7 @@ from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast, overload
 
 import trio
 
+from june._signatures import is_coroutine_function
 from june._text import listed, near, short_repr
 from june.errors import InputError, SnapshotError
 from june.handles import Handle, Record, RunResult, running_loop, wait_or_interrupt
@@ -110,8 +111,8 @@ def _prepare(caller: str, targets: tuple[Any, ...], options: RunOptions) -> Hand
     if deadline is not None and not (isinstance(deadline, (int, float)) and deadline > 0):
         raise ValueError(f"deadline must be a number of seconds above 0, not {deadline!r}")
     on_update = options.get("on_update")
-    if on_update is not None and not callable(on_update):
-        raise TypeError(f"on_update must be a function of an Update, not {short_repr(on_update)}")
+    if on_update is not None and (not callable(on_update) or is_coroutine_function(on_update)):
+        raise TypeError(f"on_update must be a plain function of an Update, not {short_repr(on_update)}")
     return Handle(Run(graph, checked), deadline, on_update)
 
 
@@ -231,7 +232,8 @@ def run(*targets: Any, **options: Unpack[RunOptions]) -> RunResult[Any]:
         except KeyboardInterrupt:
             if not handle.done:
                 raise
-        return wait_or_interrupt(handle)
+        wait_or_interrupt(handle)
+        return handle._outcome()
     try:
         trio.run(handle._execute)
     except KeyboardInterrupt:

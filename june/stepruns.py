@@ -108,7 +108,7 @@ class StepRun(TraceNode):
 
     @property
     def reason(self) -> str | None:
-        if self.why is not None or not self.rendered or self.resumed:
+        if self.why is not None or not self.rendered or self.resumed or not self.attempts:
             return self.why
         base = self.run.base
         return "no saved result" if base is None else why_missed(base, self.id, self.recipe, self.inputs)
@@ -201,8 +201,8 @@ class Family(TraceNode):
     """
 
     __slots__ = (
-        "_contributions", "consumers", "contribution", "ended", "gate", "gated_by", "members", "node", "order",
-        "outcome", "recipe", "run", "unsettled", "value", "waiters", "why",
+        "_contributions", "consumers", "contribution", "ended", "gate", "gated_by", "members", "node",
+        "order", "outcome", "recipe", "run", "unsettled", "value", "waiters", "why",
     )  # fmt: skip
 
     def __init__(self, run: Owner, node: GraphNode, recipe: Recipe, order: int) -> None:

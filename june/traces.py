@@ -11,7 +11,7 @@ from typing import Any, Literal
 import attrs
 import msgspec
 
-from june._text import duration, short_repr
+from june._text import duration, near, short_repr
 from june.messages import Usage
 
 __all__ = ["Status", "Trace", "TraceNode", "Update"]
@@ -203,7 +203,8 @@ class Trace:
         """
         found = self._find(id)
         if found is None:
-            raise KeyError(id)
+            hint = near(id, (node.id for node in self.nodes))
+            raise KeyError(f"no step {id!r}" + (f"; did you mean {hint[0]!r}?" if hint else ""))
         return found
 
     def __iter__(self) -> Iterator[TraceNode]:
@@ -234,7 +235,8 @@ class Trace:
             name = _status(node)
             counts[name] = counts.get(name, 0) + 1
         said = ", ".join(f"{count} {name}" for name, count in counts.items())
-        return f"<Trace of {len(self.nodes)} steps: {said}>"
+        count = len(self.nodes)
+        return f"<Trace of {count} {'step' if count == 1 else 'steps'}: {said}>"
 
 
 def _status(node: TraceNode) -> str:

@@ -448,6 +448,11 @@ def _suggestion(built: Graph, node: GraphNode, name: str, given: Iterable[str]) 
         if isinstance(value, Step) and value is not node.step:
             places.setdefault(value.id, named(value))
     places.update({other: f"{other!r}, an input" for other in given})
+    if name in places:
+        return (
+            f"{places[name]} has that id, but is bound to another name where {node.step.id!r} is defined. "
+            f"Pass it to the run as well, or say needs={{{name!r}: ...}}."
+        )
     hint = near(name, places)
     meant = f"Did you mean {places[hint[0]]}? " if hint else ""
     return f"{meant}For a value given at the start, pass inputs={{{name!r}: ...}}."

@@ -479,11 +479,12 @@ def test_an_import_inside_code_without_source_is_followed(load: Any) -> None:
         "import_module('text').go()",
         "__import__('text').go()",
         "sys.modules['text'].go()",
+        "import_module(NAME).go()",
     ],
 )
 def test_a_module_taken_by_its_name_counts(load: Any, body: str) -> None:
     """A module of the user's that code names in a text counts whole."""
-    text = f"import importlib, sys\nfrom importlib import import_module\ndef step():\n    return {body}"
+    text = f"import importlib, sys\nfrom importlib import import_module\nNAME = 'text'\ndef step():\n    return {body}"
     digests = set()
     for number in (1, 2):
         load(f"def go(): return {number}", "text")
@@ -499,6 +500,16 @@ def test_what_cannot_be_followed_is_noted(load: Any, call: str) -> None:
     assert Fingerprinter().code(flows.step).notes == (
         f"what step() in flows.py reaches by {name}() does not count",
     )
+
+
+def test_a_library_function_replaced_by_the_user_counts(load: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the user put into a library's module is followed like any function of theirs."""
+    flows = load("import json\ndef step(x): return json.june_test(x)\ndef a(): return 1\ndef b(): return 2")
+    digests = set()
+    for function in (flows.a, flows.b):
+        monkeypatch.setattr(json, "june_test", function, raising=False)
+        digests.add(Fingerprinter().code(flows.step).digest)
+    assert len(digests) == 2
 
 
 def test_a_value_put_into_builtins_counts(load: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ import functools
 import hashlib
 import io
 import ipaddress
+import logging
 import math
 import operator
 import os
@@ -376,6 +377,28 @@ def test_a_library_object_with_a_life_of_its_own_counts_by_its_type() -> None:
     assert digest(made(1, plus)) == digest(made(2, plus))
     assert digest(made(1, plus)) != digest(made(1, moved))
     assert Fingerprinter().value(made(1, plus)).opaque == ("value.thread: Thread",)
+
+
+@pytest.mark.parametrize("value", [logging.getLogger(), os.environ], ids=["logger", "environment"])
+def test_what_differs_from_process_to_process_counts_by_its_type(
+    value: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Loggers and the environment are no data, though all they hold can be read."""
+    before = digest(value)
+    logging.getLogger(f"june.{id(value)}")
+    monkeypatch.setenv("JUNE_TEST", "1")
+    assert digest(value) == before
+
+
+def test_equal_sets_of_functions_have_equal_digests() -> None:
+    """Functions of one text, told apart by their closures only, have one order in a set."""
+
+    def make(number: int) -> Callable[[], int]:
+        return lambda: number
+
+    functions = [make(number) for number in range(6)]
+    digests = {digest(set(functions[place:] + functions[:place])) for place in range(6)}
+    assert digests == {digest({make(number) for number in range(6)})}
 
 
 def test_a_library_object_may_be_deep_or_large() -> None:

@@ -415,7 +415,7 @@ def test_a_step_that_exits_fails():
         ({"inputs": WEB, "on_error": "stop"}, ValueError,
          "on_error must be 'drain', 'cancel' or 'continue', not 'stop'"),
         ({"inputs": WEB, "deadline": 0}, ValueError, "deadline must be a number of seconds above 0, not 0"),
-        ({"inputs": WEB, "on_update": 7}, TypeError, "on_update must be a function of an Update, not 7"),
+        ({"inputs": WEB, "on_update": 7}, TypeError, "on_update must be a plain function of an Update, not 7"),
         ({"inputs": WEB, "onerror": 1}, TypeError, "run() has no option 'onerror'; did you mean 'on_error'?"),
         ({"inputs": WEB, "snapshot": {}}, SnapshotError, 'this is not a snapshot: no "version": 1'),
         ({"inputs": WEB, "snapshot": "a.json"}, SnapshotError,

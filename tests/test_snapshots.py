@@ -411,15 +411,25 @@ def test_any_id_can_stand_in_a_snapshot():
     assert set(statuses(again).values()) == {"resumed"}
 
 
-def test_a_forged_digest_is_found_out():
-    """A result that is not of its type fails who takes it, with the cure, and crashes nothing."""
-    digest = hashlib.blake2b(b"7", digest_size=16).hexdigest()
+@pytest.mark.parametrize("result", [7, [7] * 2000], ids=["small", "large"])
+def test_a_forged_digest_is_found_out(result):
+    """A result that is not of its type is a miss, or where it is large fails who takes it, with the cure."""
+    written = msgspec.json.encode(result)
+    digest = hashlib.blake2b(written, digest_size=16).hexdigest()
 
     def change(data):
-        data["steps"]["plan"].update(result=7, digest=digest)
+        data["steps"]["plan"].update(result=result, digest=digest)
         del data["steps"]["words"]
 
-    snapshot = Snapshot.from_json(rewritten(change))
+    # As June writes it, so that the digest fits.
+    snapshot = Snapshot.from_json(msgspec.json.encode(json.loads(rewritten(change))))
+    if result == 7:
+        again = run(words, inputs=WEB, snapshot=snapshot)
+        assert again.result == ["Plan", "web"]
+        assert again.trace.node("plan").reason == (
+            "the saved result no longer decodes: result: expected str, found 7"
+        )
+        return
     with pytest.raises(RunFailed) as caught:
         run(words, inputs=WEB, snapshot=snapshot)
     [error] = caught.value.exceptions
@@ -427,7 +437,7 @@ def test_a_forged_digest_is_found_out():
     assert isinstance(error, SnapshotError)
     assert str(error) == (
         f"the saved result of step 'plan' (test_snapshots.py:{line}) does not decode, though its digest fits "
-        "(result: expected str, found 7). Leave it out with snapshot.without(['plan']), or refresh it"
+        "(result: expected str, found a list of 2000). Leave it out with snapshot.without(['plan']), or refresh it"
     )
     assert run(words, inputs=WEB, snapshot=snapshot.without(["plan"])).result == ["Plan", "web"]
     with pytest.raises(SnapshotError):

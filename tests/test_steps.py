@@ -42,7 +42,6 @@ def test_an_id_is_any_text(id: str):
 @pytest.mark.parametrize(
     ("id", "message"),
     [
-        ("", "a step's id must not be empty"),
         (
             "a[b",
             "the step id 'a[b' holds '[', which is kept for the ids of instances and nested steps; leave it out",
@@ -78,6 +77,20 @@ def named() -> Step:
         return first + second
 
     return function
+
+
+def test_an_id_is_needed():
+    """@step without parentheses, with a plain string, or without an id says how to write it."""
+    for wrong, name in (
+        (lambda: step(plain), "plain"),
+        (lambda: step("fetch"), "fetch"),
+        (lambda: step(), "plan"),
+    ):
+        with pytest.raises(TypeError) as caught:
+            wrong()
+        assert str(caught.value) == f"a step needs an id, by name: write @step(id={name!r}) above its def"
+    with pytest.raises(ValueError, match="^a step's id must not be empty$"):
+        named().bind(id="")
 
 
 def test_an_id_must_be_a_string():

@@ -9,21 +9,18 @@ import os
 import re
 import shlex
 import sys
-import traceback
+import tempfile
 from typing import Any
 
 import msgspec
 
-import june
 from june._text import duration
-from june.cli._targets import UsageError, find, parse_inputs
+from june.cli._targets import UsageError, find, own_traceback, parse_inputs
 from june.errors import GraphError, InputError, RunCancelled, RunFailed, RunInterrupted, SnapshotError
 from june.handles import RunResult
 from june.running import run
 from june.snapshots import Snapshot
 from june.traces import SETTLED, Update
-
-_PACKAGE = os.path.dirname(june.__file__)
 
 
 def add_to(commands: Any) -> None:
@@ -71,11 +68,10 @@ def execute(arguments: argparse.Namespace) -> int:
         return 2
     except (RunFailed, RunCancelled) as error:
         return _ended(error, arguments)
-    _save(arguments.resume, result.snapshot())
     if not arguments.quiet:
         _say(_summary(result))
     _print(result)
-    return 0
+    return 0 if _save(arguments.resume, result.snapshot()) else 1
 
 
 def _load(path: str | None) -> Snapshot | None:
@@ -84,17 +80,31 @@ def _load(path: str | None) -> Snapshot | None:
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
         raise UsageError(f"--resume {path}: there is no folder {folder}")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise UsageError(f"--resume {path}: this is no file")
     try:
+        # What could not be saved at the end would be paid for in vain.
+        with tempfile.TemporaryFile(dir=os.path.dirname(os.path.realpath(path))):
+            pass
         return Snapshot.load(path)
     except FileNotFoundError:
+        if os.path.lexists(path):
+            raise UsageError(f"--resume {path}: this is a link to a folder that is not there") from None
         return None
     except OSError as error:
         raise UsageError(f"--resume {path}: {error.strerror}") from None
 
 
-def _save(path: str | None, snapshot: Snapshot) -> None:
-    if path is not None:
+def _save(path: str | None, snapshot: Snapshot) -> bool:
+    """Save a snapshot where that was asked for; tell whether it could be."""
+    if path is None:
+        return True
+    try:
         snapshot.save(path)
+    except OSError as error:
+        _say(f"june run: the snapshot could not be saved to {path}: {error.strerror}")
+        return False
+    return True
 
 
 def _show(update: Update) -> None:
@@ -131,33 +141,20 @@ def _print(result: RunResult[Any]) -> None:
 
 def _ended(error: RunFailed | RunCancelled, arguments: argparse.Namespace) -> int:
     """Say how a run ended that did not succeed, and what became of what had finished."""
-    snapshot = error.snapshot()
-    _save(arguments.resume, snapshot)
+    saved = _save(arguments.resume, error.snapshot())
     if isinstance(error, RunFailed):
         for one in error.exceptions:
-            _say("".join(_own_frames(one)).rstrip())
+            _say(own_traceback(one))
         _say(error.message)
     else:
         _say(str(error))
     done = sum(1 for node in error.trace if node.status == "done")
-    if arguments.resume is not None:
+    if arguments.resume is not None and saved:
         _say(f"finished steps are saved; go on with: {_same_command(arguments)}")
     elif done:
         steps = "1 finished step is" if done == 1 else f"{done} finished steps are"
         _say(f"{steps} lost; pass --resume PATH to keep them the next time")
     return 130 if isinstance(error, RunInterrupted) else 1
-
-
-def _own_frames(error: BaseException) -> list[str]:
-    """Format an exception without the frames that are June's own."""
-    shown = traceback.TracebackException.from_exception(error)
-    part: traceback.TracebackException | None = shown
-    while part is not None:
-        part.stack = traceback.StackSummary.from_list(
-            [frame for frame in part.stack if not frame.filename.startswith(_PACKAGE + os.sep)]
-        )
-        part = part.__cause__ or part.__context__
-    return list(shown.format())
 
 
 def _same_command(arguments: argparse.Namespace) -> str:

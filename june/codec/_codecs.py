@@ -58,6 +58,8 @@ class Codec:
         encode: Writes a value as canonical, strict JSON, after proving that it would come back exactly as it
             is. Raises Inexact where it would not.
 
+        taught: The functions given to `register` for classes in the type, which decide what bytes mean.
+
         decode: Reads a value, coercing nothing. Raises Undecodable where the data does not fit the type.
     """
 
@@ -66,6 +68,7 @@ class Codec:
     settled: bool
     classes: tuple[type, ...]
     description: bytes
+    taught: tuple[Callable[[Any], Any], ...]
     encode: Callable[[Any], bytes] = attrs.field(repr=False)
     decode: Callable[[bytes | memoryview | msgspec.Raw], Any] = attrs.field(repr=False)
 
@@ -134,6 +137,7 @@ def refusing(annotation: Any, unsupported: UnsupportedType) -> Codec:
         settled=False,
         classes=(),
         description=_dumps(["unsupported", name]),
+        taught=(),
         encode=encode,
         decode=decode,
     )
@@ -213,6 +217,7 @@ def _make(annotation: Any, localns: Mapping[str, Any]) -> Codec:
         settled=all(one.settled for one in every),
         classes=tuple(classes),
         description=structure,
+        taught=tuple(function for cls in classes if cls in _taught for function in _taught[cls]),
         encode=_proving(shape, decode) if surprising else _encoder(shape),
         decode=decode,
     )

@@ -186,8 +186,10 @@ def _counts(cls: type, name: str, value: object, form: ClassForm) -> bool:
 
 
 def _is_data(value: object) -> bool:
-    if type(value) is tuple:
-        return bool(value) and all(map(_is_data, value))
+    if type(value) in (tuple, list):
+        return bool(value) and all(map(_is_data, value))  # type: ignore[call-overload] # it is one of these
+    if type(value) is dict:
+        return bool(value) and all(map(_is_data, value)) and all(map(_is_data, value.values()))
     return type(value) in _DATA
 
 

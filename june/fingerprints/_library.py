@@ -271,6 +271,7 @@ LIBRARY_TYPES.update(
         "typing:TypeAliasType": _alias_statement,
         "typing:ForwardRef": _parts("__forward_arg__"),
         "logging:Logger": _kind_only,
+        "os:_Environ": Encoder.opaque,
         "builtins:object": _kind_only,
         "builtins:dict_keys": _views,
         "builtins:dict_values": _views,

@@ -229,15 +229,15 @@ class Writer:
         if name in _SOURCE_READERS:
             self._uses[Use("reached", name, ())] = None
         elif node.args and name in _IMPORTERS:
-            self._note_module(name, node.args[0])
+            self._note_module(name, node.args[0], scope)
         self.write_any(node, scope)
 
     def write_subscript(self, node: ast.Subscript, scope: Scope) -> None:
         if last_name(node.value) == "modules":  # `sys.modules[__name__]`
-            self._note_module("modules", node.slice)
+            self._note_module("modules", node.slice, scope)
         self.write_any(node, scope)
 
-    def _note_module(self, how: str, name: ast.expr) -> None:
+    def _note_module(self, how: str, name: ast.expr, scope: Scope) -> None:
         """Note that code takes a module by its name."""
         if isinstance(name, ast.Constant) and isinstance(name.value, str):
             module = name.value.lstrip(".")
@@ -246,7 +246,8 @@ class Writer:
         elif isinstance(name, ast.Name) and name.id == "__name__":
             self._uses[Use("reached", "globals", ())] = None
         elif how != "modules":
-            self._uses[Use("reached", how, ())] = None
+            is_global = isinstance(name, ast.Name) and not isinstance(scope.find(name.id), Scope)
+            self._uses[Use("reached", how, (name.id,) if is_global else ())] = None  # type: ignore[attr-defined] # it is a Name
 
     def _token(self, name: str, scope: Scope, chain: tuple[str, ...], is_value: bool = True) -> str:
         """How *name* is written, noting that it is used if it comes from outside."""

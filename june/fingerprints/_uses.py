@@ -19,7 +19,8 @@ class Use(NamedTuple):
 
         name: The name; for `import` the local one.
 
-        chain: Attributes: `("text", "clean")` in `pkg.text.clean(x)`.
+        chain: Attributes: `("text", "clean")` in `pkg.text.clean(x)`. Of what reaches a module by a global
+            that names it, that global.
 
         source: What an import binds the name to.
 

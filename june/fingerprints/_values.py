@@ -359,7 +359,8 @@ class Encoder:
         known = self.base(value)
         if hides_state(kind, known) and not _is_record(kind):
             self.content.opaque.append(f"{self.place()}: {kind.__name__}")
-        self.fields(b"{", sorted(state_of(value, known), key=itemgetter(0)))
+        if library_name(known) not in _SEALED:
+            self.fields(b"{", sorted(state_of(value, known), key=itemgetter(0)))
 
     def base(self, value: object) -> type:
         """Write what an object is by the builtin or known library type that it extends; give that type."""
@@ -448,6 +449,8 @@ def is_plain(value: object) -> bool:
 
 # Filled by `_library`: types that are not worth an import, by the name that `library_name` gives them.
 LIBRARY_TYPES: dict[str, Writer] = {}
+# Loggers lead to all other loggers, and what they do is no result.
+_SEALED = frozenset({"logging:Logger"})
 # Libraries' containers, which may hold what cannot be seen into beside what can.
 _CONTAINERS = frozenset(f"collections:{name}" for name in ("ChainMap", "UserDict", "UserList", "UserString"))
 ATOMS: dict[type, Writer] = {

@@ -261,7 +261,13 @@ class CodeWalker:
         if use.source is not None:
             self._imported(function, use.source, use, content)
         elif use.kind == "reached":
-            self._refer_reached(function, use.name, content)
+            name = function.__globals__.get(use.chain[0]) if use.chain else None
+            if type(name) is str:  # `import_module(NAME)`
+                module = name.lstrip(".")
+                source = Import(len(name) - len(module), module, None, False)
+                self._imported(function, source, Use("import", module, (), None, True), content)
+            else:
+                self._refer_reached(function, use.name, content)
         elif use.kind == "free":
             self._free(function, use, content)
         else:
