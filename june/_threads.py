@@ -41,11 +41,16 @@ class Threads:
         self._draining = False
 
     def submit(self, ticket: Any, call: Callable[[], Any]) -> None:
-        """Have a thread make *call*; *ticket* comes back with its outcome."""
-        self._under_way += 1
-        if self._under_way > self._count:
+        """
+        Have a thread make *call*; *ticket* comes back with its outcome.
+
+        Raises:
+            RuntimeError: If no thread can be started.
+        """
+        if self._under_way >= self._count:
+            threading.Thread(target=self._work, name=f"june-{self._count + 1}", daemon=True).start()
             self._count += 1
-            threading.Thread(target=self._work, name=f"june-{self._count}", daemon=True).start()
+        self._under_way += 1
         self._calls.put((ticket, call))
 
     def close(self) -> None:

@@ -133,14 +133,14 @@ def step(
             label=fail.checked_label(label, each),
             when=when,
             when_parameters=fail.checked_function("when", when, names),
-            version=fail.checked_version(version),
+            version=fail.checked_text("version", version),
             vary=vary,
             vary_parameters=fail.checked_function("vary", vary if callable(vary) else None, names),
             save=bool(save),
             retry=retry_strategy(retry),
             timeout=fail.checked_timeout(timeout),
             runs_on=fail.checked_runs_on(runs_on, is_async),
-            limit=limit,
+            limit=fail.checked_text("limit", limit),
             scope_steps=scope_steps,
             scope=scope,
         )
@@ -262,16 +262,18 @@ class _Complaints:
             self.known(argument, name, names)
         return wanted
 
-    def checked_version(self, version: Any) -> str | None:
-        if version is not None and not isinstance(version, str):
-            raise self.type_error(f"version must be a string, not {short_repr(version)}")
-        return version
+    def checked_text(self, argument: str, text: Any) -> str | None:
+        if text is not None and not isinstance(text, str):
+            raise self.type_error(f"{argument} must be a string, not {short_repr(text)}")
+        return text
 
     def checked_timeout(self, timeout: Any) -> float | None:
         if timeout is None:
             return None
         if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
             raise self.type_error(f"timeout must be a number of seconds, not {short_repr(timeout)}")
+        if timeout > 1e9:
+            raise self.value_error(f"timeout is {short_repr(timeout)} seconds; None is no limit")
         if not timeout > 0:
             raise self.value_error(f"timeout must be more than 0 seconds, not {timeout!r}; None is no limit")
         return float(timeout)

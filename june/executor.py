@@ -87,7 +87,7 @@ class _Worker:
             return error
         self.spoiled = True
         task._activate_cancel_status(status)
-        if error is None or _without(error, trio.Cancelled) is None:
+        if error is None or without(error, trio.Cancelled) is None:
             return StepError(
                 f"step {name_of(one)} ended with a cancel scope or a nursery still open; "
                 "leave each one before the step returns"
@@ -116,6 +116,7 @@ class Executor:
         cause: Why the run was cut off: ``failure``, ``cancel``, ``deadline``, ``interrupt``, ``update``
             (a watcher raised), or None.
         error: What the watcher raised, or None.
+        broken: What went wrong inside June, or None.
     """
 
     def __init__(self, run: Run, context: Context, watcher: Watcher | None, deadline: float | None) -> None:
@@ -132,6 +133,7 @@ class Executor:
         self.run = run
         self.cause: str | None = None
         self.error: BaseException | None = None
+        self.broken: BaseException | None = None
         self._context = context
         self._watcher = watcher
         self._deadline = deadline
@@ -183,7 +185,7 @@ class Executor:
             await self._execute()
         except BaseException as error:
             # Only now can a second Ctrl-C, or the caller's own cancellation, come through the nursery.
-            rest = _without(error, KeyboardInterrupt)
+            rest = without(error, KeyboardInterrupt)
             if rest is not error:
                 self.cause = "interrupt"
             if rest is not None:
@@ -273,7 +275,7 @@ class Executor:
         try:
             _let_interrupts_in(self._watcher, what, one, text)
         except BaseException as error:
-            if _without(error, KeyboardInterrupt) is not error:
+            if without(error, KeyboardInterrupt) is not error:
                 self._cut("interrupt")
             else:
                 self.error = error
@@ -385,7 +387,7 @@ class Executor:
                 error = raised
             error = worker.mend(one, inside, error)
             await worker.leave_nurseries(inside)
-            if error is not None and _without(error, trio.Cancelled) is None:
+            if error is not None and without(error, trio.Cancelled) is None:
                 raise error
         if scope.cancelled_caught:
             error = self._timed_out(one)
@@ -431,13 +433,20 @@ class Executor:
             return
         attempt = _Attempt(one)
         self._attempts.add(attempt)
-        if runs_on == "asyncio":
-            context.run(_trampoline.enter, one)
-            self._on_asyncio().submit(attempt, lambda: _trampoline.call(function, one, arguments), context)
-        else:
-            self._threads.submit(
-                attempt, partial(context.run, _trampoline.begin_plain, one, function, arguments)
-            )
+        try:
+            if runs_on == "asyncio":
+                context.run(_trampoline.enter, one)
+                call = partial(_trampoline.call, function, one, arguments)
+                self._on_asyncio().submit(attempt, call, context)
+            else:
+                self._threads.submit(
+                    attempt, partial(context.run, _trampoline.begin_plain, one, function, arguments)
+                )
+        except RuntimeError as error:
+            # There are no more threads to be had.
+            self._attempts.discard(attempt)
+            self._ended(one, None, error, None)
+            return
         if one.node.declaration.timeout is not None:
             attempt.watch = trio.CancelScope()
             self._nursery.start_soon(self._watch, attempt, attempt.watch, one.node.declaration.timeout)
@@ -464,15 +473,19 @@ class Executor:
         self._wake()
 
     def _delivered(self, attempt: _Attempt, value: Any, error: BaseException | None) -> None:
-        """Take what came back from another thread; called on the loop."""
+        """Take what came back from another thread, on the loop, which nothing raised here may reach."""
         self._attempts.discard(attempt)
         if attempt.watch is not None:
             attempt.watch.cancel()
-        if attempt.abandoned:
-            self.run.queues.release(attempt.one)
-        else:
-            self._ended(attempt.one, value, error, None)
-        self._wake()
+        try:
+            if attempt.abandoned:
+                self.run.queues.release(attempt.one)
+            else:
+                self._ended(attempt.one, value, error, None)
+            self._wake()
+        except BaseException as broken:
+            self.broken = broken
+            self._cut("failure")
 
     # -- What went wrong.
 
@@ -487,7 +500,7 @@ class Executor:
     def _went_wrong(self, one: StepRun, error: BaseException) -> None:
         """Decide what an attempt that raised means: another attempt, a failure, or the end of the run."""
         run = self.run
-        if _without(error, KeyboardInterrupt) is not error:
+        if without(error, KeyboardInterrupt) is not error:
             run.fail(one, error, "aborted")
             self._cut("interrupt")
             return
@@ -528,7 +541,7 @@ class Executor:
         asyncio = sys.modules.get("asyncio")
         if asyncio is not None and isinstance(error, asyncio.CancelledError):
             return self.run.cancelled
-        if _without(error, trio.Cancelled) is not None:
+        if without(error, trio.Cancelled) is not None:
             return False
         return self.run.cancelled or trio.current_effective_deadline() == float("-inf")
 
@@ -553,7 +566,7 @@ def _let_interrupts_in(watcher: Watcher, what: str, one: TraceNode, text: str | 
     watcher(what, one, text)
 
 
-def _without(error: BaseException, kind: type[BaseException]) -> BaseException | None:
+def without(error: BaseException, kind: type[BaseException]) -> BaseException | None:
     """Take the exceptions of *kind* out of a group, or give None if nothing else is there."""
     if isinstance(error, kind):
         return None

@@ -17,7 +17,7 @@ import trio
 
 from june._text import add_note, duration
 from june.errors import RunCancelled, RunFailed, RunInterrupted
-from june.executor import Executor
+from june.executor import Executor, without
 from june.messages import Usage
 from june.runs import Run
 from june.snapshots import Snapshot
@@ -190,16 +190,25 @@ class Handle(Record):
         try:
             await self._executor.execute()
             error = self._verdict()
-        except trio.Cancelled:
-            error = RunCancelled(f"the run was cancelled: {self._progress()}", self)
-            raise
-        except BaseException as unexpected:
-            error = unexpected
+        except BaseException as raised:
+            if without(raised, trio.Cancelled) is None:
+                # The caller's own scope was cancelled, and its cancellation goes on up.
+                error = RunCancelled(f"the run was cancelled: {self._progress()}", self)
+                raise
+            error = self._bug(raised)
         finally:
             self._end(error)
 
+    def _bug(self, unexpected: BaseException) -> RunFailed:
+        """Let even an error of June's own carry what had finished."""
+        inner = unexpected if isinstance(unexpected, Exception) else RuntimeError(repr(unexpected))
+        inner.__cause__ = None if inner is unexpected else unexpected
+        return RunFailed(f"june failed, which is a bug in june: {self._progress()}", [inner], self)
+
     def _verdict(self) -> BaseException | None:
         run, executor = self._run, self._executor
+        if executor.broken is not None:
+            return self._bug(executor.broken)
         failures = [cast(Exception, node.error) for node in run.failures]
         failed: RunFailed | None = None
         if executor.error is not None:

@@ -123,7 +123,10 @@ class Recipe:
                 self.notes = (*fingerprint.notes, *(f"cannot see into {one}" for one in fingerprint.opaque))
         parts["output"] = digest(framed(self.codec.description, *self._taught(session))).hex()
         if declaration.vary is not None and self.vary is None:
-            parts["vary"] = session.value(declaration.vary).digest.hex()
+            varied = session.value(declaration.vary)
+            if varied.opaque:
+                raise KeyFailure(f"june cannot see into vary: {varied.opaque[0]}")
+            parts["vary"] = varied.digest.hex()
         return parts
 
     def _taught(self, session: Fingerprinter) -> list[bytes]:

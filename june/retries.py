@@ -10,6 +10,7 @@ from typing import Any, Protocol, cast
 
 import attrs
 
+from june._signatures import is_coroutine_function
 from june._text import short_repr
 
 __all__ = ["Retry"]
@@ -102,6 +103,9 @@ def retry_strategy(retry: Any) -> RetryStrategy | None:
     if isinstance(retry, int) and not isinstance(retry, bool):
         raise TypeError(f"retry={retry!r} is a number; say retry=Retry({retry}) for so many attempts")
     if any(base.__module__.split(".")[0] == "tenacity" for base in type(retry).__mro__):
+        for name in ("retry", "wait", "stop"):
+            if is_coroutine_function(getattr(retry, name, len)):
+                raise TypeError(f"the {name} of {short_repr(retry)} is async; a step asks it from plain code")
         return _Tenacity(retry)
     if hasattr(type(retry), "delay"):
         return cast(RetryStrategy, retry)

@@ -60,9 +60,7 @@ class Reuse:
                 pass
             elif not one.node.declaration.save:
                 one.why = "save=False keeps no result"
-            elif (codec.settled and entry.is_known_good() and self._fits(one, entry)) or self._decodes(
-                one, entry
-            ):
+            elif self._is_trusted(one, entry) or self._decodes(one, entry):
                 self._ledger.keep(one.id)
                 return entry
         self.drop(one)

@@ -11,7 +11,8 @@ import june
 
 LAYERS = [
     ["errors", "_text", "messages"],
-    ["_signatures", "codec", "fingerprints", "traces", "retries"],
+    ["_signatures", "codec", "fingerprints", "traces"],
+    ["retries"],
     ["steps"],
     ["declaring", "graphs"],
     ["wiring", "keys"],

@@ -289,8 +289,12 @@ def _methods(cls: type) -> list[FunctionType]:
             value = value.__func__
         elif isinstance(value, property):
             value = value.fget
-        own = isinstance(value, FunctionType) and value.__qualname__ == f"{cls.__qualname__}.{value.__name__}"
-        if own and is_written(value):
+        while isinstance(value, FunctionType) and "__wrapped__" in value.__dict__:
+            value = value.__wrapped__
+        if not isinstance(value, FunctionType) or not is_written(value):
+            continue
+        # Of the code, since a wrapper without `__wrapped__` may have taken the names of what it wraps.
+        if value.__code__.co_qualname == f"{cls.__qualname__}.{value.__code__.co_name}":
             found.append(value)
     return found
 
