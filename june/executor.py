@@ -185,10 +185,9 @@ class Executor:
             await self._execute()
         except BaseException as error:
             # Only now can a second Ctrl-C, or the caller's own cancellation, come through the nursery.
-            rest = without(error, KeyboardInterrupt)
-            if rest is not error:
+            if holds(error, KeyboardInterrupt):
                 self.cause = "interrupt"
-            if rest is not None:
+            if without(error, KeyboardInterrupt) is not None:
                 raise
         finally:
             self.run.cancelled = self.cause is not None or self.run.cancelled
@@ -275,7 +274,7 @@ class Executor:
         try:
             _let_interrupts_in(self._watcher, what, one, text)
         except BaseException as error:
-            if without(error, KeyboardInterrupt) is not error:
+            if holds(error, KeyboardInterrupt):
                 self._cut("interrupt")
             else:
                 self.error = error
@@ -500,7 +499,7 @@ class Executor:
     def _went_wrong(self, one: StepRun, error: BaseException) -> None:
         """Decide what an attempt that raised means: another attempt, a failure, or the end of the run."""
         run = self.run
-        if without(error, KeyboardInterrupt) is not error:
+        if holds(error, KeyboardInterrupt):
             run.fail(one, error, "aborted")
             self._cut("interrupt")
             return
@@ -564,6 +563,13 @@ class Executor:
 @trio.lowlevel.disable_ki_protection
 def _let_interrupts_in(watcher: Watcher, what: str, one: TraceNode, text: str | None) -> None:
     watcher(what, one, text)
+
+
+def holds(error: BaseException, kind: type[BaseException]) -> bool:
+    """Tell whether an exception is of *kind*, or a group with one that is."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup(kind) is not None
+    return isinstance(error, kind)
 
 
 def without(error: BaseException, kind: type[BaseException]) -> BaseException | None:

@@ -186,7 +186,7 @@ def _in_thread(handle: Handle, daemon: bool) -> None:
         # start() waits for the thread to say that it runs, so it may be there or not.
         if not handle._ended.wait(1) and thread.ident is not None:
             handle._ended.wait()
-        raise
+        raise handle.interrupted() from None
 
 
 @overload

@@ -14,6 +14,7 @@ import inspect
 import io
 import json
 import re
+import runpy
 import sys
 import warnings
 from contextlib import redirect_stdout
@@ -135,6 +136,23 @@ def test_a_block_that_prints_something_else_would_be_noticed(tmp_path: Path):
     assert script_of(page, "mark").splitlines()[:3] == ["", "print(1)", "mark(3)"]
 
 
+def test_each_block_of_the_readme_stands_alone_or_says_that_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A reader may start with any block of the README; the other pages say at the top that theirs go on."""
+    monkeypatch.chdir(tmp_path)
+    readme, *others = PAGES
+    lines = readme.read_text(encoding="utf-8").splitlines()
+    for block in blocks_of(readme):
+        if block.language == "python" and "goes on" not in lines[block.opens - 3]:
+            path = tmp_path / f"block_{block.opens}.py"
+            path.write_text(block.text, encoding="utf-8")
+            runpy.run_path(str(path))
+    for page in others:
+        top = " ".join(prose_of(page).split("\n#")[0].split())
+        assert "go on from each other" in top, page.name
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_json_block_is_a_snapshot(page: Path):
     """What a page shows as a snapshot can be loaded, and comes out as it went in."""
@@ -187,7 +205,9 @@ def test_every_public_name_is_on_some_page():
 def test_the_page_on_steps_names_every_argument_and_option():
     """No argument of ``@step``, and no option of a run, has to be found in the source."""
     words = words_of([ROOT / "docs" / "steps.md"])
-    assert set(inspect.signature(june.step).parameters) - words == set()
+    arguments = inspect.signature(june.step).parameters.values()
+    named = {one.name for one in arguments if one.kind is not inspect.Parameter.VAR_POSITIONAL}
+    assert named - words == set()
     assert set(june.RunOptions.__annotations__) - words == set()
 
 

@@ -86,6 +86,8 @@ def _descriptor(encoder: Encoder, value: Any) -> None:
 def _class(encoder: Encoder, value: type) -> None:
     encoder.content.atom(b"K")
     encoder.type_of(value)
+    if encoder.signatures:
+        encoder.walker.refer_method_signature(value, "__init__", encoder.content)
 
 
 def _module(encoder: Encoder, value: types.ModuleType) -> None:

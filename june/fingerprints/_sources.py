@@ -290,7 +290,7 @@ def _methods(cls: type) -> list[FunctionType]:
         elif isinstance(value, property):
             value = value.fget
         while isinstance(value, FunctionType) and "__wrapped__" in value.__dict__:
-            value = value.__wrapped__
+            value = value.__dict__["__wrapped__"]
         if not isinstance(value, FunctionType) or not is_written(value):
             continue
         # Of the code, since a wrapper without `__wrapped__` may have taken the names of what it wraps.

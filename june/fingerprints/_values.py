@@ -51,6 +51,9 @@ class Walker(Protocol):
     def refer_signature(self, function: types.FunctionType, content: Content) -> None:
         """Write the annotations of a user's function, which whoever is given it may read."""
 
+    def refer_method_signature(self, cls: type, name: str, content: Content) -> None:
+        """Write the annotations of a method of the user's, if there is one of that name."""
+
     def class_piece(self, cls: type) -> Piece:
         """The piece of a user's class."""
 
@@ -356,6 +359,8 @@ class Encoder:
         kind = type(value)
         self.content.atom(b"I")
         self.type_of(kind)
+        if self.signatures:
+            self.walker.refer_method_signature(kind, "__call__", self.content)
         known = self.base(value)
         if hides_state(kind, known) and not _is_record(kind):
             self.content.opaque.append(f"{self.place()}: {kind.__name__}")

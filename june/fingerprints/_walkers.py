@@ -22,6 +22,7 @@ from june.fingerprints._origins import (
     is_user_class,
     is_user_function,
     is_user_module,
+    is_written,
     public_module,
 )
 from june.fingerprints._pieces import Content, Piece
@@ -102,6 +103,14 @@ class CodeWalker:
 
             piece = self._pieces[key] = Piece(f"annotations of {called(function)}", function, write)
         content.refer(piece)
+
+    def refer_method_signature(self, cls: type, name: str, content: Content) -> None:
+        """Write the annotations of a user's method that is a value, or that its object is called by."""
+        method = type_attribute(cls, name)
+        if issubclass(type(method), (staticmethod, classmethod)):
+            method = method.__func__
+        if is_a(method, types.FunctionType) and is_written(method):
+            self.refer_signature(method, content)
 
     def class_piece(self, cls: type) -> Piece:
         """The piece of a user's class: all of it, since any method may be called."""
@@ -317,16 +326,6 @@ class CodeWalker:
         if use.is_value:
             self.refer_signature(function, content)
 
-    def _refer_method_signature(self, cls: type, chain: tuple[str, ...], use: Use, content: Content) -> None:
-        """Write the annotations of a method that is used as a value: `TOOLBOX.search`."""
-        if not chain or not use.is_value:
-            return
-        method = type_attribute(cls, chain[0])
-        if issubclass(type(method), (staticmethod, classmethod)):
-            method = method.__func__
-        if is_a(method, types.FunctionType) and is_user_function(method):
-            self.refer_signature(method, content)
-
     def _named(self, names: Mapping[str, Any], use: Use, value: Any, content: Content, place: str) -> None:
         """Write the value of a name in a namespace, following attributes through the user's modules."""
         name, chain = use.name, use.chain
@@ -360,10 +359,11 @@ class CodeWalker:
             return
         elif is_a(value, type) and is_user_class(value):
             content.refer(self.class_piece(value))
-            self._refer_method_signature(value, chain, use, content)
+            if use.is_value:
+                self.refer_method_signature(value, chain[0] if chain else "__init__", content)
             return
-        else:
-            self._refer_method_signature(type(value), chain, use, content)
+        elif chain and use.is_value:  # `TOOLBOX.search`
+            self.refer_method_signature(type(value), chain[0], content)
         content.refer(self._constant_piece(names, name, value, place))
 
     def _refer_patched(self, module: types.ModuleType, chain: tuple[str, ...], content: Content) -> None:
