@@ -251,14 +251,22 @@ class Handle(Record):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is not None:
-            self._executor.cancel("interrupt" if isinstance(error, KeyboardInterrupt) else "cancel")
+        try:
+            if error is not None:
+                self._executor.cancel("interrupt" if isinstance(error, KeyboardInterrupt) else "cancel")
+                self._ended.wait()
+                return
+            seen = self._seen
+            wait_or_interrupt(self)
+            if not seen:
+                self._outcome()
+        except RunInterrupted:
+            raise
+        except KeyboardInterrupt:
+            # It came before the wait that looks out for it.
+            self._executor.cancel("interrupt")
             self._ended.wait()
-            return
-        seen = self._seen
-        wait_or_interrupt(self)
-        if not seen:
-            self._outcome()
+            raise self.interrupted() from None
 
     def __repr__(self) -> str:
         return f"<Handle {'done' if self.done else 'running'}: {self.trace!r}>"
@@ -307,7 +315,7 @@ def wait_or_interrupt(handle: Handle, timeout: float | None = None) -> bool:
         RunInterrupted: If Ctrl-C came, also if the run was over before it could be interrupted.
     """
     try:
-        with _ctrl_c():
+        with ctrl_c():
             return handle._ended.wait(timeout)
     except KeyboardInterrupt:
         handle._executor.cancel("interrupt")
@@ -318,7 +326,7 @@ def wait_or_interrupt(handle: Handle, timeout: float | None = None) -> bool:
 
 
 @contextmanager
-def _ctrl_c() -> Iterator[None]:
+def ctrl_c() -> Iterator[None]:
     """
     See to it that Ctrl-C raises KeyboardInterrupt here.
 

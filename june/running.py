@@ -15,7 +15,7 @@ import trio
 from june._signatures import is_coroutine_function
 from june._text import listed, near, short_repr
 from june.errors import InputError, SnapshotError
-from june.handles import Handle, Record, RunResult, running_loop, wait_or_interrupt
+from june.handles import Handle, Record, RunResult, ctrl_c, running_loop, wait_or_interrupt
 from june.options import Options
 from june.runs import Run
 from june.snapshots import Snapshot
@@ -227,12 +227,9 @@ def run(*targets: Any, **options: Unpack[RunOptions]) -> RunResult[Any]:
         raise RuntimeError("run() blocks, and trio is running here; use: await run_async(...)")
     handle = _prepare("run", targets, options)
     if loop is not None:
-        try:
+        with ctrl_c():
             _in_thread(handle, daemon=True)
-        except KeyboardInterrupt:
-            if not handle.done:
-                raise
-        wait_or_interrupt(handle)
+            wait_or_interrupt(handle)
         return handle._outcome()
     try:
         trio.run(handle._execute)

@@ -346,6 +346,7 @@ async def first() -> int:
 
 @step(id="slow", after=[first])
 async def slow() -> None:
+    await trio.sleep(0.3)  # the program is to wait for the run by then
     print("running", flush=True)
     await trio.sleep(60)
 
