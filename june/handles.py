@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import copy_context
+from time import monotonic
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar, cast
 
@@ -316,13 +317,29 @@ def wait_or_interrupt(handle: Handle, timeout: float | None = None) -> bool:
     """
     try:
         with ctrl_c():
-            return handle._ended.wait(timeout)
+            return _wait_in_slices(handle._ended, timeout)
     except KeyboardInterrupt:
         handle._executor.cancel("interrupt")
         handle._ended.wait()
         if isinstance(handle._error, RunInterrupted):
             handle._outcome()
         raise handle.interrupted() from None
+
+
+def _wait_in_slices(event: threading.Event, timeout: float | None) -> bool:
+    """
+    Wait for an event, looking up now and then.
+
+    A signal that arrives just before a thread falls asleep on a lock is only seen when it wakes.
+    """
+    until = float("inf") if timeout is None else monotonic() + timeout
+    while not event.wait(max(0.0, min(_SLICE_SECONDS, until - monotonic()))):
+        if monotonic() >= until:
+            return False
+    return True
+
+
+_SLICE_SECONDS = 0.25
 
 
 @contextmanager
