@@ -386,7 +386,11 @@ class Executor:
                 error = raised
             error = worker.mend(one, inside, error)
             await worker.leave_nurseries(inside)
-            if error is not None and without(error, trio.Cancelled) is None:
+            if (
+                error is not None
+                and without(error, trio.Cancelled) is None
+                and trio.current_effective_deadline() == float("-inf")
+            ):
                 raise error
         if scope.cancelled_caught:
             error = self._timed_out(one)

@@ -747,3 +747,96 @@ async def test_an_argument_that_nobody_changes_is_no_concern(autojump_clock):
 
     result = await run_async(twice, many, inputs={"numbers": [2, 1]})
     assert list(result.snapshot()) == ["rows", "twice", "many[1]", "many[2]"]
+
+
+# -- What consumers get is what was saved.
+
+
+def same_resumed(*targets, **options) -> None:
+    """A run resumed without its last step gives what the whole run gave."""
+    first = run(*targets, **options)
+    last = next(reversed(first.steps))
+    again = run(*targets, snapshot=first.snapshot().without([last]), **options)
+    assert again.steps == first.steps
+
+
+def test_items_that_an_instance_changes_are_its_own():
+    """An ``each`` step that changes its items changes nothing for others."""
+
+    @step(id="rows")
+    def rows() -> list[list[int]]:
+        return [[1], [2]]
+
+    @step(id="each", each={"row": rows})
+    def each(row: list[int]) -> int:
+        row.append(0)
+        return len(row)
+
+    @step(id="after", after=[each])
+    def after(rows: list) -> list[list[int]]:
+        return rows
+
+    assert run(after, each).steps["after"] == [[1], [2]]
+    same_resumed(each, after)
+    given = [[1], [2]]
+    over = step(id="over", each={"row": "given"})(each.__wrapped__)
+    assert run(over, inputs={"given": given}).result == [2, 2]
+    assert given == [[1], [2]]
+
+
+def test_a_result_that_is_handed_on_is_no_longer_the_same_object():
+    """A step that returns its argument, or a part of it, shares nothing with the step it came from."""
+
+    @step(id="rows")
+    def rows() -> list[int]:
+        return [1]
+
+    @step(id="same")
+    def same(rows: list[int]) -> list[int]:
+        return rows
+
+    @step(id="changes")
+    def changes(same: list[int]) -> int:
+        same.append(9)
+        return len(same)
+
+    assert run(changes).steps == {"rows": [1], "same": [1], "changes": 2}
+    same_resumed(changes)
+
+
+def test_a_result_that_a_step_holds_on_to_cannot_change_afterwards():
+    """What a step keeps in a global and changes later does not reach its consumers."""
+    kept: list[list[int]] = []
+
+    @step(id="keeps", version="1")
+    def keeps() -> list[int]:
+        kept.append([1])
+        return kept[-1]
+
+    @step(id="spoils", after=[keeps], version="1")
+    def spoils() -> int:
+        kept[-1].append(2)
+        return 0
+
+    @step(id="reads", after=[spoils], version="1")
+    def reads(keeps: list[int]) -> int:
+        return len(keeps)
+
+    assert run(reads).result == 1
+
+
+def test_bound_lists_and_defaults_are_not_shared():
+    """A step that changes a bound list, or a default, changes it for no other copy and no later run."""
+    shared = [0]
+
+    @step(id="bound")
+    def bound(rows: list[int], more: list[int] = []) -> int:  # noqa: B006 - what it is about
+        rows.append(1)
+        more.append(1)
+        return len(rows) + len(more)
+
+    copies = [bound.bind(id=str(number), rows=shared) for number in range(3)]
+    first = run(copies)
+    assert first.result == (3, 3, 3)
+    assert shared == [0]
+    assert set(statuses(run(copies, snapshot=first)).values()) == {"resumed"}

@@ -441,3 +441,30 @@ def test_keys_are_the_same_in_every_process(tmp_path):
             assert done.returncode == 0, done.stderr
             said.add(done.stdout)
     assert len(said) == 1
+
+
+def test_the_functions_given_to_register_count():
+    """What a saved result means is up to them, so a change in them is a change of the step's output."""
+    source = """
+    from june import codec, step
+
+    class T:
+        def __init__(self, n): self.n = n
+        def __eq__(self, other): return type(other) is T and other.n == self.n
+
+    codec.register(T, lambda t: t.n * {factor}, lambda n: T(n // {factor}))
+
+    @step(id="make", version="1")
+    def make() -> T:
+        return T(2)
+    """
+    snapshot = None
+    reasons = []
+    for factor in (1, 2):
+        names: dict = {"__name__": "flows"}
+        exec(textwrap.dedent(source.format(factor=factor)), names)
+        result = run(names["make"], snapshot=snapshot)
+        reasons.append(result.trace.node("make").reason)
+        assert result.result.n == 2
+        snapshot = Snapshot.from_json(result.snapshot().to_json())
+    assert reasons == ["no saved result", "output type changed"]

@@ -70,7 +70,7 @@ def execute(arguments: argparse.Namespace) -> int:
         return _ended(error, arguments)
     if not arguments.quiet:
         _say(_summary(result))
-    _print(result)
+    _print(result.result if not wanted.single else (result.result,))
     return 0 if _save(arguments.resume, result.snapshot()) else 1
 
 
@@ -126,10 +126,8 @@ def _summary(result: RunResult[Any]) -> str:
     return f"done: {ran} of {len(nodes)} steps ran, {resumed} reused"
 
 
-def _print(result: RunResult[Any]) -> None:
-    value = result.result
-    values = value if isinstance(value, tuple) else (value,)
-    for one in values[0] if len(values) == 1 and isinstance(values[0], tuple) else values:
+def _print(values: tuple[Any, ...]) -> None:
+    for one in values:
         if isinstance(one, str):
             print(one)
         elif one is not None:
@@ -161,8 +159,12 @@ def _same_command(arguments: argparse.Namespace) -> str:
     words = ["june", "run", arguments.target]
     for one in arguments.input:
         words += ["--input", one]
+    if arguments.concurrency != 16:
+        words += ["--concurrency", str(arguments.concurrency)]
     return shlex.join([*words, "--resume", arguments.resume])
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    # In one piece, as other threads may write there too.
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()
