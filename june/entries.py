@@ -43,10 +43,6 @@ class Entry(
         """The result's JSON."""
         return self.result
 
-    def is_known_good(self) -> bool:
-        """Tell whether these are the bytes that June wrote."""
-        return digest(self.result).hex() == self.digest
-
     def hashed(self) -> bytes:
         """The hash of the result's JSON, where that is known good."""
         return bytes.fromhex(self.digest)
@@ -113,10 +109,6 @@ class Finished(msgspec.Struct, gc=False):
     def data(self) -> bytes:
         """The result's JSON."""
         return self.result
-
-    def is_known_good(self) -> bool:
-        """Tell whether these are the bytes that June wrote: they never left it."""
-        return True
 
     def hashed(self) -> bytes:
         """The hash of the result's JSON."""

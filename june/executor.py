@@ -26,6 +26,7 @@ from june import _trampoline
 from june._text import add_note, duration, message_of
 from june._threads import Threads
 from june.errors import ResultWarning, SnapshotError, StepError, StepTimeoutError
+from june.inputs import NO_ARGUMENTS
 from june.runs import PAUSE, Run
 from june.stepruns import StepRun, as_failure, name_of
 from june.traces import TraceNode
@@ -83,7 +84,7 @@ class _Worker:
         task = self.task
         if task in _LOCK_HOLDERS:
             self.spoiled = True
-        if task._cancel_status is status and not task.child_nurseries:
+        if task._cancel_status is status and not task._child_nurseries:
             return error
         self.spoiled = True
         task._activate_cancel_status(status)
@@ -96,7 +97,7 @@ class _Worker:
 
     async def leave_nurseries(self, status: Any) -> None:
         """Cancel and close the nurseries that a step left open, or trio ends the run when the task ends."""
-        for nursery in reversed(self.task.child_nurseries):
+        for nursery in reversed(list(self.task._child_nurseries)):
             nursery.cancel_scope.cancel()
             with trio.CancelScope(shield=True):
                 try:
@@ -346,9 +347,10 @@ class Executor:
             None if that was all of it; or its context, its coroutine, and what that asks of trio.
         """
         context = self._begin(one)
+        node = one.node
         try:
-            arguments = self.run.arguments(one)
-            state, value = context.run(_trampoline.begin, one, one.node.declaration.function, arguments)
+            arguments = self.run.arguments(one) if node.bindings else NO_ARGUMENTS
+            state, value = context.run(_trampoline.begin, one, node.declaration.function, arguments)
         except BaseException as error:
             self._ended(one, None, error, worker)
             return None
@@ -401,7 +403,9 @@ class Executor:
         run = self.run
         run.queues.release(one)
         if worker is not None:
-            error = worker.mend(one, worker.status, error)
+            task = worker.task
+            if task._cancel_status is not worker.status or task._child_nurseries or task in _LOCK_HOLDERS:
+                error = worker.mend(one, worker.status, error)
         if one.node.bindings:
             try:
                 run.check_arguments(one)

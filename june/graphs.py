@@ -8,6 +8,7 @@ anew each time, so that a constant rebound between two runs of one graph is seen
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import attrs
@@ -120,6 +121,33 @@ class Graph:
     targets: Sequence[int]
     single: bool
     externals: Sequence[tuple[GraphNode, Binding]]
+
+    @cached_property
+    def dependents(self) -> Sequence[Sequence[int]]:
+        """For each node, the indices of the nodes that take from it."""
+        found: list[Sequence[int]] = [()] * len(self.nodes)
+        for index, node in enumerate(self.nodes):
+            for source in node.sources:
+                behind = found[source]
+                if behind:
+                    behind.append(index)  # type: ignore[attr-defined]  # the empty one alone is no list
+                else:
+                    found[source] = [index]
+        return found
+
+    @cached_property
+    def consumers(self) -> Sequence[int]:
+        """For each node, how many others may take its result: 0, 1, or more."""
+        found = [0] * len(self.nodes)
+        for node in self.nodes:
+            # An each step has any number of instances.
+            weight = 1 if node.item is None else 2
+            for source in node.sources:
+                found[source] += weight
+        for index in frozenset(self.targets):
+            # A target's result is asked for by whoever starts a run.
+            found[index] += 1
+        return found
 
     @property
     def steps(self) -> tuple[Step[..., Any], ...]:

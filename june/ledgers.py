@@ -31,6 +31,7 @@ class Ledger:
 
     Attributes:
         base: What the run started from.
+        dropped: Ids of entries of the base that no longer count.
     """
 
     def __init__(self, base: SnapshotData, rank: Callable[[str], float]) -> None:
@@ -42,7 +43,7 @@ class Ledger:
         # knows of a position in the log finds them here.
         self._odd: list[int] = []
         self._adjusted: list[int] = [0]
-        self._dropped: set[str] = set()
+        self.dropped: set[str] = set()
         self._forgotten: set[str] = set()
 
     def finish(self, entry: Finished) -> None:
@@ -51,14 +52,14 @@ class Ledger:
 
     def drop(self, id: str) -> None:
         """Drop what the base has under *id*, if anything: the step rendered with another key."""
-        if id in self.base.steps and id not in self._dropped:
-            self._dropped.add(id)
+        if id in self.base.steps and id not in self.dropped:
+            self.dropped.add(id)
             self._append(("drop", id, ""), -1)
 
     def keep(self, id: str) -> None:
         """Take back a `drop`: the step rendered once more, with the entry's key after all."""
-        if self._dropped and id in self._dropped:
-            self._dropped.discard(id)
+        if id in self.dropped:
+            self.dropped.discard(id)
             self._append(("restore", id, ""), 1)
 
     def unsaved(self, id: str, key: str) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from june.codec import Inexact, Undecodable
-from june.entries import AnyEntry, Finished
+from june.entries import AnyEntry, Entry
 from june.keys import digest
 from june.ledgers import EMPTY, Ledger
 from june.snapshots import Snapshot
@@ -61,7 +61,8 @@ class Reuse:
             elif not one.node.declaration.save:
                 one.why = "save=False keeps no result"
             elif self._is_trusted(one, entry) or self._decodes(one, entry):
-                self._ledger.keep(one.id)
+                if self._ledger.dropped:
+                    self._ledger.keep(one.id)
                 return entry
         self.drop(one)
         return None
@@ -74,10 +75,14 @@ class Reuse:
         A large one is not decoded before somebody asks for it.
         """
         codec = one.node.codec
-        if not codec.settled or not entry.is_known_good():
+        if not codec.settled:
             return False
-        if type(entry) is not Finished:
-            data = bytes(entry.data())
+        if type(entry) is Entry:
+            data = bytes(entry.result)
+            found = digest(data)
+            if found.hex() != entry.digest:
+                return False
+            one.contribution = one.recipe.result_contribution(found)
             if len(data) <= _SMALL:
                 try:
                     one.value = codec.decode(data)

@@ -12,6 +12,7 @@ that is reused never makes an unsaved input run, and a step that must run asks f
 
 from __future__ import annotations
 
+import gc
 import warnings as python_warnings
 from collections import deque
 from collections.abc import Callable, Container, Mapping, Sequence
@@ -26,7 +27,7 @@ from june.errors import ResultError, ResultWarning
 from june.families import Families, blocked_by, lost_sources
 from june.fingerprints import Fingerprinter, KeyFailure
 from june.graphs import Graph
-from june.inputs import IMMUTABLE, NO_ARGUMENTS, Inputs
+from june.inputs import IMMUTABLE, Inputs
 from june.keys import Recipe, digest, key_contribution
 from june.ledgers import EMPTY, Ledger
 from june.mutations import Mutations
@@ -97,9 +98,8 @@ class Run:
         self._targets = frozenset(graph.targets)
         session = Fingerprinter()
         contributions = options.input_contributions(session)
-        self.nodes: Sequence[AnyRun]
-        self.dependents: Sequence[Sequence[int]]
-        self.nodes, self.dependents = self._lay_out(session)
+        self.nodes = self._lay_out(session)
+        self.dependents = graph.dependents
         self.by_id: dict[str, AnyRun] = {one.id: one for one in self.nodes}
         self.outcomes = Outcomes(graph, self.nodes, self.by_id)
         self.ledger = Ledger(EMPTY if self.base is None else self.base.contents, self.outcomes.rank)
@@ -113,36 +113,34 @@ class Run:
             if isinstance(one, Family):
                 self._families.check(one, given)
 
-    def _lay_out(self, session: Fingerprinter) -> tuple[Sequence[AnyRun], Sequence[Sequence[int]]]:
-        """Make a `StepRun` or `Family` for each node, and note who takes from whom."""
-        graph_nodes = self.graph.nodes
+    def _lay_out(self, session: Fingerprinter) -> Sequence[AnyRun]:
+        """Make a `StepRun` or `Family` for each node."""
         nodes: list[AnyRun] = []
-        dependents: list[list[int]] = [_NONE] * len(graph_nodes)
         overrides = self.options.overrides
+        consumers = self.graph.consumers
         recipes: dict[Declaration, Recipe] = {}
-        for index, node in enumerate(graph_nodes):
-            declaration = node.declaration
-            recipe = recipes.get(declaration)
-            if recipe is None:
-                self.options.check_limit(node)
-                recipe = recipes[declaration] = Recipe(node, session)
-            new: AnyRun
-            if node.item is None or node.step.id in overrides:
-                new = StepRun(self, node, recipe, node.step.id, index << 40)
-                new.remaining = len(node.sources)
-            else:
-                new = Family(self, node, recipe, index << 40)
-            nodes.append(new)
-            for source in node.sources:
-                if dependents[source] is _NONE:
-                    dependents[source] = []
-                dependents[source].append(index)
-                # An each step has any number of instances.
-                nodes[source].consumers += 1 if isinstance(new, StepRun) else 2
-        for index in self._targets:
-            # A target's result is asked for by whoever started the run.
-            nodes[index].consumers += 1
-        return nodes, dependents
+        # All that is made here stays in use, and the collector would look through it over and over.
+        collecting = gc.isenabled()
+        gc.disable()
+        try:
+            for index, node in enumerate(self.graph.nodes):
+                declaration = node.declaration
+                recipe = recipes.get(declaration)
+                if recipe is None:
+                    self.options.check_limit(node)
+                    recipe = recipes[declaration] = Recipe(node, session)
+                new: AnyRun
+                if node.item is None or node.step.id in overrides:
+                    new = StepRun(self, node, recipe, node.step.id, index << 40)
+                    new.remaining = len(node.sources)
+                else:
+                    new = Family(self, node, recipe, index << 40)
+                new.consumers = consumers[index]
+                nodes.append(new)
+        finally:
+            if collecting:
+                gc.enable()
+        return nodes
 
     def begin(self) -> None:
         """Settle what stands in for steps, and find the steps that nothing holds up."""
@@ -254,8 +252,6 @@ class Run:
         Raises:
             SnapshotError: If a saved result does not decode after all.
         """
-        if not one.node.bindings:
-            return NO_ARGUMENTS
         arguments = self.inputs.arguments(one)
         self._mutations.begin(one)
         return arguments
@@ -280,16 +276,16 @@ class Run:
         """Take the result of an attempt: save it if it can be, and let those that wait for it go on."""
         finished = one._finished = perf_counter()
         one.value = value
+        tainted, self._tainted = self._tainted, None
         key = one.key
         if key is None:
             one.contribution = self._exact_contribution(one, value)
         elif one.node.declaration.save:
             try:
-                if self._tainted is not None:
-                    raise self._tainted
+                if tainted is not None:
+                    raise tainted
                 data = one.node.codec.encode(value)
             except Inexact as inexact:
-                self._tainted = None
                 problem = self._unsaved(one, key, inexact)
                 if problem is not None:
                     self.fail(one, problem)
@@ -361,7 +357,7 @@ class Run:
             self.release_waiters(one)
         if one.outcome == PENDING:
             one.outcome = KNOWN
-            if type(one) is InstanceRun or self.dependents[one.order >> 40] is not _NONE:
+            if type(one) is InstanceRun or self.dependents[one.order >> 40]:
                 self._settling.append(one)
 
     def release_waiters(self, one: AnyRun) -> None:
@@ -687,7 +683,3 @@ class Run:
         """Tell whoever watches that something changed."""
         if self.on_change is not None:
             self.on_change(what, one, text)
-
-
-_NONE: list[int] = []
-"""Stands for the dependents of the many nodes that have none."""

@@ -840,3 +840,31 @@ def test_bound_lists_and_defaults_are_not_shared():
     assert first.result == (3, 3, 3)
     assert shared == [0]
     assert set(statuses(run(copies, snapshot=first)).values()) == {"resumed"}
+
+
+async def test_a_result_made_beside_a_change_taints_no_other(autojump_clock):
+    """That one result cannot be trusted says nothing of the next that is taken."""
+
+    @step(id="rows")
+    async def rows() -> list[int]:
+        return [1]
+
+    @step(id="changes", save=False)
+    async def changes(rows: list[int]) -> int:
+        rows.append(2)
+        await trio.sleep(1)
+        return 0
+
+    @step(id="beside", save=False)
+    async def beside(rows: list[int]) -> int:
+        await trio.sleep(2)
+        return 0
+
+    @step(id="other")
+    async def other() -> int:
+        await trio.sleep(3)
+        return 1
+
+    with pytest.warns(ResultWarning):
+        result = await run_async(changes, beside, other)
+    assert list(result.snapshot()) == ["rows", "other"]
