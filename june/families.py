@@ -289,8 +289,11 @@ class Families:
             family.resumed = bool(family.members) and all(one.resumed for one in family.members or ())
             self._host.settled(family)
             self._host.release_waiters(family)
-            if not family.members:
-                settling += [one for one in self._chained(family) if one.members is not None and not one.gate]
+            for chained in self._chained(family):
+                # It may have waited to see whether this one is skipped before a failure counts.
+                goes_on = not chained.gate and chained.status not in SETTLED and self._goes_on(chained)
+                if goes_on and not family.members and chained.members is not None:
+                    settling.append(chained)
 
     def end(self, family: Family, status: Status, source: TraceNode) -> None:
         """A family ends without running, and so do those chained to it that nothing holds back."""

@@ -299,3 +299,24 @@ def test_a_hundred_thousand_instances_are_ordinary():
     first = run(total, inputs={"numbers": numbers})
     assert first.result == sum(numbers) * 2 + 100_000
     assert ran(run(total, inputs={"numbers": numbers}, snapshot=first)) == []
+
+
+def test_a_chained_step_that_also_takes_what_failed_is_blocked_whole():
+    """However the items end, an ``each`` step that takes from a failed step is blocked, not left waiting."""
+
+    @step(id="first", each={"number": "numbers"})
+    def first(number: int) -> int:
+        raise ValueError
+
+    @step(id="second", each={"number": first})
+    def second(number: int) -> int:
+        return number
+
+    @step(id="third", each={"number": second})
+    def third(number: int, first: list) -> int:
+        return number
+
+    with pytest.raises(RunFailed) as caught:
+        run(third, inputs={"numbers": [1]}, on_error="continue")
+    assert statuses(caught.value) == {"first[1]": "failed", "second[1]": "blocked", "third[1]": "blocked"}
+    assert caught.value.trace.node("third").status == "blocked"
