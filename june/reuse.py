@@ -82,7 +82,9 @@ class Reuse:
             found = digest(data)
             if found.hex() != entry.digest:
                 return False
-            one.contribution = one.recipe.result_contribution(found)
+            if one.consumers > 1:
+                # Others will ask; where none or one does, it is worked out then.
+                one.contribution = one.recipe.result_contribution(found)
             if len(data) <= _SMALL:
                 try:
                     one.value = codec.decode(data)
