@@ -82,14 +82,14 @@ class Reuse:
             found = digest(data)
             if found.hex() != entry.digest:
                 return False
-            if one.consumers > 1:
-                # Others will ask; where none or one does, it is worked out then.
-                one.contribution = one.recipe.result_contribution(found)
             if len(data) <= _SMALL:
                 try:
                     one.value = codec.decode(data)
                 except Undecodable:
                     return False
+            if one.consumers > 1:
+                # Others will ask; where none or one does, it is worked out then.
+                one.contribution = one.recipe.result_contribution(found)
         return True
 
     @staticmethod

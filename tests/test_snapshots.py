@@ -424,6 +424,14 @@ def test_a_forged_digest_is_found_out(result):
     # As June writes it, so that the digest fits.
     snapshot = Snapshot.from_json(msgspec.json.encode(json.loads(rewritten(change))))
     if result == 7:
+        other = step(id="other", needs={"plan": plan})(lambda plan: plan)
+        again = run(words, other, inputs=WEB, snapshot=snapshot)
+        # What takes the step's own result is keyed by that, and not by what was forged.
+        keys, whole = (
+            again.snapshot().to_dict()["steps"],
+            run(words, other, inputs=WEB).snapshot().to_dict()["steps"],
+        )
+        assert [keys[id]["cacheKey"] for id in whole] == [whole[id]["cacheKey"] for id in whole]
         again = run(words, inputs=WEB, snapshot=snapshot)
         assert again.result == ["Plan", "web"]
         assert again.trace.node("plan").reason == (
