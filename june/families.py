@@ -31,7 +31,7 @@ from june.stepruns import (
     StepRun,
     as_failure,
 )
-from june.traces import NOTHING, SETTLED, Status, TraceNode
+from june.traces import LOST, NOTHING, SETTLED, Status, TraceNode
 
 
 class Host(Protocol):
@@ -191,9 +191,7 @@ class Families:
         if over is not None and over.outcome == SKIPPED:
             return "skipped", over
         # Where only some instances of a family failed, those of one chained to it are blocked one by one.
-        if (isinstance(over, StepRun) and over.status in ("failed", "aborted", "blocked")) or (
-            isinstance(over, Family) and over.ended
-        ):
+        if (isinstance(over, StepRun) and over.status in LOST) or (isinstance(over, Family) and over.ended):
             lost = lost or over
         return None if lost is None else ("blocked", lost)
 
@@ -272,8 +270,7 @@ class Families:
         """Settle a family that has no instances, once it is known that nothing skips or blocks it whole."""
         if family.members is None or family.members or family.gate:
             return
-        source = cast(Binding, family.node.item).source
-        over = self._host.nodes[source] if type(source) is int else None
+        over = self._item_source(family)
         if not isinstance(over, Family) or over.status in SETTLED:
             self._settle(family)
 

@@ -90,11 +90,7 @@ class Mutations:
         warnings: list[str] = []
         tainted: Inexact | None = None
         for source, value in self._given.pop(one, ()):
-            name = (
-                f"the input {source!r}"
-                if isinstance(source, str)
-                else f"the result of step {name_of(source)}"
-            )
+            name = _named(source)
             if value is not self._current(source):
                 tainted = _seen_changing(name)
             elif isinstance(source, StepRun) and source.consumers <= 1:

@@ -48,15 +48,12 @@ from june.stepruns import (
     name_of,
 )
 from june.steps import Declaration
-from june.traces import NOTHING, SETTLED, Status, TraceNode
+from june.traces import LOST, NOTHING, SETTLED, Status, TraceNode
 
 PAUSE: Any = type("Pause", (), {"__repr__": lambda self: "PAUSE"})()
 """What `Run.next` returns when it has rendered for a while and others should have a turn."""
 
 _RENDER_SECONDS = 0.01
-
-_LOST = frozenset({"failed", "aborted", "blocked"})
-"""Statuses of steps from which no value will come."""
 
 
 class Run:
@@ -607,7 +604,7 @@ class Run:
     def _wait_for_lacking(self, one: StepRun, names: Container[str] | None, asked: list[AnyRun]) -> bool:
         """Have *one* wait for each thing that it lacks, and note those; tell whether it lacks nothing."""
         lacking = self.inputs.lacking(one, names)
-        lost = next((source for source in lacking if source.status in _LOST), None)
+        lost = next((source for source in lacking if source.status in LOST), None)
         # Where one is lost the others are asked for all the same: which steps run must not depend on how
         # early that was.
         asked += lacking
@@ -673,7 +670,7 @@ class Run:
     def _close_lost(self, one: AnyRun) -> None:
         for index in (*one.node.sources, *one.node.after):
             source = self.nodes[index]
-            if source.status in _LOST:
+            if source.status in LOST:
                 one.status = "blocked"
                 one.why = blocked_by(source)
                 self.tell("status", one)

@@ -23,6 +23,9 @@ Status = Literal[
 
 SETTLED: frozenset[str] = frozenset({"done", "failed", "aborted", "skipped", "blocked", "unneeded"})
 
+LOST: frozenset[str] = frozenset({"failed", "aborted", "blocked"})
+"""Statuses of steps from which no value will come."""
+
 NOTHING: Any = type("Nothing", (), {"__repr__": lambda self: "NOTHING", "__slots__": ()})()
 """Stands where there is no value, as None is one."""
 

@@ -5,7 +5,7 @@ Wiring: joining steps by their parameters, level by level, and saying what does 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import Any
 
@@ -191,21 +191,21 @@ class _Builder:
         for declaration, steps in named.items():
             self._named_names.setdefault(declaration.name, []).extend(steps)
 
-    def _in_scope(self, step: Step[..., Any], id: str) -> Step[..., Any] | None:
+    def _in_scope(self, step: Step[..., Any], wanted: str) -> Step[..., Any] | None:
         """Find a step by id among those that the step's function can see."""
         declaration = declaration_of(step)
         for one in declaration.scope_steps.values():
-            if one.id == id:
+            if one.id == wanted:
                 return one
         names = getattr(innermost(declaration.function), "__globals__", {})
-        if id_map := self._modules.get(builtin_id(names)):
-            return id_map.get(id)
+        if id_map := self._modules.get(id(names)):
+            return id_map.get(wanted)
         id_map = {}
         for value in list(names.values()):
             if isinstance(value, Step):
                 id_map.setdefault(value.id, value)
-        self._modules[builtin_id(names)] = id_map
-        return id_map.get(id)
+        self._modules[id(names)] = id_map
+        return id_map.get(wanted)
 
     # -- Walking, depth first, without recursion: chains of 100,000 steps are ordinary.
 
@@ -398,9 +398,6 @@ class _Builder:
         except UnsupportedType as error:
             # The work can be done all the same; that its result is not saved is said when it is there.
             return refusing(annotation, error)
-
-
-builtin_id: Callable[[object], int] = id
 
 
 def _explicit(step: Step[..., Any]) -> list[Step[..., Any] | str]:
