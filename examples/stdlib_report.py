@@ -1,7 +1,7 @@
 """
 Fan-out over real files: measure every module of the standard library, rank them, and write a report.
 
-    june run examples/stdlib_report.py --input top=20 --resume report.json
+    june run examples/stdlib_report.py --input top=20 --resume report.json --keep
 
 Stop it half-way with Ctrl-C and run it again: only the files that are left are measured. Edit `rank_by`
 below and run it again: only what uses it runs.

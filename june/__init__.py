@@ -30,7 +30,7 @@ from june.handles import Handle, RunResult
 from june.keys import versions
 from june.messages import Usage
 from june.retries import Retry
-from june.running import RunOptions, open_run, run, run_async, start
+from june.running import RunOptions, open_run, run, run_async, run_resumable, run_resumable_async, start
 from june.snapshots import Snapshot, SnapshotDiff
 from june.steps import Step
 from june.traces import Trace, TraceNode, Update
@@ -70,6 +70,8 @@ __all__ = [
     "open_run",
     "run",
     "run_async",
+    "run_resumable",
+    "run_resumable_async",
     "start",
     "step",
     "versions",

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Container
 from contextvars import Context
 from functools import partial
@@ -147,6 +148,8 @@ class Executor:
         self._attempts: set[_Attempt] = set()
         self._cancel_asked = False
         self._asyncio: Any = None
+        # The steps whose lines the journal's thread has written, or could not.
+        self._written: deque[tuple[StepRun, SnapshotError | None]] = deque()
 
     # -- From outside, from any thread.
 
@@ -182,6 +185,8 @@ class Executor:
         self._threads = Threads(self._token, self._delivered)
         if self._watcher is not None:
             self.run.on_change = self._changed
+        if self.run.journal is not None:
+            self.run.journal.attend(self._line_written, self._journal_broke)
         try:
             await self._execute()
         except BaseException as error:
@@ -203,6 +208,7 @@ class Executor:
                 # A second Ctrl-C does not wait for what ignores the first.
                 self.cause = "interrupt"
             finally:
+                await self._finish_journal()
                 self.run.close()
 
     async def _execute(self) -> None:
@@ -247,7 +253,8 @@ class Executor:
         """Do what ``on_error`` says about failures that came up since the last look."""
         if not self.run.stopping:
             return
-        if self.run.options.on_error == "cancel" and self.run.failures and self.cause is None:
+        run = self.run
+        if run.options.on_error == "cancel" and (run.failures or run.unwritten) and self.cause is None:
             self._cut("failure")
         if self._drained:
             return
@@ -280,6 +287,50 @@ class Executor:
             else:
                 self.error = error
                 self._cut("update")
+
+    # -- The journal.
+
+    def _line_written(self, one: StepRun, problem: SnapshotError | None) -> None:
+        """Hear from the journal's thread of a line that it has written, or could not."""
+        self._written.append((one, problem))
+        self._from_journal(self._take_written)
+
+    def _journal_broke(self, problem: SnapshotError) -> None:
+        """Hear from the journal's thread that what has been written may not be safe."""
+        self._from_journal(self._stop_writing, problem)
+
+    def _from_journal(self, call: Callable[..., object], *arguments: Any) -> None:
+        assert self._token is not None  # set before the first line
+        try:
+            self._token.run_sync_soon(call, *arguments)
+        except trio.RunFinishedError:
+            pass
+
+    def _take_written(self) -> None:
+        """Go on with the steps whose lines are written, on the loop, which nothing raised here may reach."""
+        try:
+            while self._written:
+                self.run.written(*self._written.popleft())
+            self._check_failures()
+            self._wake()
+        except BaseException as broken:
+            self.broken = broken
+            self._cut("failure")
+
+    def _stop_writing(self, problem: SnapshotError) -> None:
+        self.run.note_unwritten(problem)
+        self._check_failures()
+        self._wake()
+
+    async def _finish_journal(self) -> None:
+        """Wait for the lines that are still being written; steps that wait for nothing else are done."""
+        journal = self.run.journal
+        if journal is None or not journal.busy:
+            return
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(journal.flush)
+        while self._written:
+            self.run.written(*self._written.popleft())
 
     # -- Workers.
 

@@ -4,11 +4,9 @@ Handles: a run that is going or has ended, as its caller sees it.
 
 from __future__ import annotations
 
-import signal
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping
 from contextvars import copy_context
 from time import monotonic
 from types import TracebackType
@@ -17,11 +15,13 @@ from typing import Any, Generic, Self, TypeVar, cast
 import trio
 
 from june._text import add_note, duration
-from june.errors import RunCancelled, RunFailed, RunInterrupted
+from june.errors import RunCancelled, RunFailed, RunInterrupted, SnapshotError
 from june.executor import Executor, without
+from june.interrupts import ctrl_c
 from june.messages import Usage
 from june.runs import Run
 from june.snapshots import Snapshot
+from june.storage import Storage
 from june.traces import Trace, TraceNode, Update
 
 __all__ = ["Handle", "RunResult"]
@@ -110,6 +110,10 @@ class Handle(Record):
         self._error: BaseException | None = None
         self._seen = False
         self._in_trio = False
+        # Whether the run has begun in a thread of its own.
+        self._loose = False
+        self._storage: Storage | None = None
+        self._saved = False
 
     @property
     def done(self) -> bool:
@@ -184,21 +188,53 @@ class Handle(Record):
         for callback in callbacks:
             callback()
 
+    @property
+    def _goes_on(self) -> bool:
+        """Whether the run goes on in a thread of its own, whatever becomes of whoever started it."""
+        return self._loose and not self.done
+
+    def _save_to(self, storage: Storage) -> None:
+        """Have the run, which has not begun, save what finishes."""
+        self._storage = storage
+        self._run.journal = storage.journal
+
     @trio.lowlevel.enable_ki_protection
     async def _execute(self) -> None:
         """Run the run, and note how it ended; only the caller's own cancellation is raised."""
         error: BaseException | None = None
         try:
-            await self._executor.execute()
-            error = self._verdict()
-        except BaseException as raised:
-            if without(raised, trio.Cancelled) is None:
-                # The caller's own scope was cancelled, and its cancellation goes on up.
-                error = RunCancelled(f"the run was cancelled: {self._progress()}", self)
+            raised: BaseException | None = None
+            try:
+                await self._executor.execute()
+            except GeneratorExit:
+                # The event loop was left, and this coroutine is thrown away.
+                error = self.interrupted()
                 raise
-            error = self._bug(raised)
+            except BaseException as caught:
+                raised = caught
+            if self._storage is not None:
+                await self._put_away(self._storage, self._succeeded(raised))
+            error = self._verdict(raised)
+            if raised is not None and _only_cancelled(raised):
+                # The caller's own scope was cancelled, and its cancellation goes on up.
+                raise raised
         finally:
             self._end(error)
+
+    async def _put_away(self, storage: Storage, succeeded: bool) -> None:
+        """Bring the file that the run saves to up to date, or remove it."""
+        with trio.CancelScope(shield=True):
+            try:
+                await trio.to_thread.run_sync(storage.end, self.snapshot(), succeeded)
+            except SnapshotError as problem:
+                self._run.note_unwritten(problem)
+            else:
+                self._saved = not storage.gone
+
+    def _succeeded(self, raised: BaseException | None) -> bool:
+        run, executor = self._run, self._executor
+        wrong = raised or executor.broken or executor.error or executor.cause or run.failures or run.unwritten
+        return not wrong
 
     def _bug(self, unexpected: BaseException) -> RunFailed:
         """Let even an error of June's own carry what had finished."""
@@ -206,12 +242,32 @@ class Handle(Record):
         inner.__cause__ = None if inner is unexpected else unexpected
         return RunFailed(f"june failed, which is a bug in june: {self._progress()}", [inner], self)
 
-    def _verdict(self) -> BaseException | None:
+    def _verdict(self, raised: BaseException | None) -> BaseException | None:
         run, executor = self._run, self._executor
+        if raised is not None and not _only_cancelled(raised):
+            return self._bug(raised)
         if executor.broken is not None:
             return self._bug(executor.broken)
+        failed = self._failure()
+        cause = "cancel" if raised is not None else executor.cause
+        if cause not in ("cancel", "interrupt", "deadline"):
+            return failed
+        if cause == "interrupt":
+            cancelled: RunCancelled = self.interrupted()
+        elif cause == "deadline":
+            seconds = duration(self._deadline or 0.0)
+            cancelled = RunCancelled(f"the run's deadline of {seconds} has passed: {self._progress()}", self)
+        else:
+            cancelled = RunCancelled(f"the run was cancelled: {self._progress()}", self)
+        cancelled.__cause__ = failed
+        if run.unwritten is not None:
+            cancelled.add_note(str(run.unwritten))
+        return cancelled
+
+    def _failure(self) -> RunFailed | None:
+        """Put what failed into one error, if anything did."""
+        run, executor = self._run, self._executor
         failures = [cast(Exception, node.error) for node in run.failures]
-        failed: RunFailed | None = None
         if executor.error is not None:
             problem: BaseException = executor.error
             if not isinstance(problem, Exception):
@@ -220,29 +276,22 @@ class Handle(Record):
                 problem = wrapped
             add_note(problem, "raised by on_update, which fails the run")
             failures.append(problem)
-        if failures:
-            failed = RunFailed(f"{_counted(len(failures))} failed: {self._progress()}", failures, self)
-        cause = executor.cause
-        if cause not in ("cancel", "interrupt", "deadline"):
-            return failed
-        if cause == "interrupt":
-            cancelled: RunCancelled = RunInterrupted(f"interrupted: {self._progress()}", self)
-        elif cause == "deadline":
-            seconds = duration(self._deadline or 0.0)
-            cancelled = RunCancelled(f"the run's deadline of {seconds} has passed: {self._progress()}", self)
-        else:
-            cancelled = RunCancelled(f"the run was cancelled: {self._progress()}", self)
-        cancelled.__cause__ = failed
-        return cancelled
+        headline = f"{_counted(len(failures))} failed"
+        if run.unwritten is not None:
+            if not failures:
+                headline = str(run.unwritten)
+            failures.append(run.unwritten)
+        return RunFailed(f"{headline}: {self._progress()}", failures, self) if failures else None
 
     def interrupted(self) -> RunInterrupted:
-        """Give the error for a Ctrl-C that came when the run was over already."""
+        """Give the error for Ctrl-C, also for one that came when the run was over already."""
         return RunInterrupted(f"interrupted: {self._progress()}", self)
 
     def _progress(self) -> str:
         nodes = self._run.outcomes.trace_nodes()
         done = sum(1 for node in nodes if node.status == "done")
-        return f"{done} of {len(nodes)} steps done"
+        saved = f", saved in {self._storage.shown}" if self._storage is not None and self._saved else ""
+        return f"{done} of {len(nodes)} steps done{saved}"
 
     # -- As a context manager, as start() gives it.
 
@@ -271,6 +320,10 @@ class Handle(Record):
 
     def __repr__(self) -> str:
         return f"<Handle {'done' if self.done else 'running'}: {self.trace!r}>"
+
+
+def _only_cancelled(raised: BaseException) -> bool:
+    return without(raised, trio.Cancelled) is None
 
 
 def _counted(count: int) -> str:
@@ -340,24 +393,3 @@ def _wait_in_slices(event: threading.Event, timeout: float | None) -> bool:
 
 
 _SLICE_SECONDS = 0.25
-
-
-@contextmanager
-def ctrl_c() -> Iterator[None]:
-    """
-    See to it that Ctrl-C raises KeyboardInterrupt here.
-
-    `asyncio.run` has it cancel the main task, which does nothing while this thread waits for something else.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.getsignal(signal.SIGINT)
-    if before in (signal.default_int_handler, signal.SIG_IGN, signal.SIG_DFL, None):
-        yield
-        return
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

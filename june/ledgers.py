@@ -22,8 +22,6 @@ _id = attrgetter("id")
 
 _Event = tuple[Literal["drop", "restore", "unsaved", "forget"], str, str]
 
-EMPTY = SnapshotData(steps={}, unsaved={}, code={}, scheme=SCHEME)
-
 
 class Ledger:
     """

@@ -9,8 +9,8 @@ from typing import Any
 from june.codec import Inexact, Undecodable
 from june.entries import AnyEntry, Entry
 from june.keys import digest
-from june.ledgers import EMPTY, Ledger
-from june.snapshots import Snapshot
+from june.ledgers import Ledger
+from june.snapshots import EMPTY, Snapshot
 from june.stepruns import StepRun
 
 _SMALL = 2048

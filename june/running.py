@@ -4,10 +4,12 @@ The doors: run, run_async, open_run and start, over one engine.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
 from contextvars import copy_context
+from functools import partial
 from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast, overload
 
 import trio
@@ -15,15 +17,17 @@ import trio
 from june._signatures import is_coroutine_function
 from june._text import listed, near, short_repr
 from june.errors import InputError, SnapshotError
-from june.handles import Handle, Record, RunResult, ctrl_c, running_loop, wait_or_interrupt
+from june.handles import Handle, Record, RunResult, running_loop, wait_or_interrupt
+from june.interrupts import LeftAtOnce, ctrl_c, run_until_ctrl_c_twice
 from june.options import Options
 from june.runs import Run
-from june.snapshots import Snapshot
+from june.snapshots import Snapshot, laid_over
 from june.steps import Step
+from june.storage import Storage
 from june.traces import Update
 from june.wiring import build
 
-__all__ = ["RunOptions", "open_run", "run", "run_async", "start"]
+__all__ = ["RunOptions", "open_run", "run", "run_async", "run_resumable", "run_resumable_async", "start"]
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -173,12 +177,15 @@ def _on_error(given: Any) -> str:
     return cast(str, given)
 
 
+def _loose(handle: Handle) -> None:
+    handle._loose = True
+    trio.run(handle._execute)
+
+
 def _in_thread(handle: Handle, daemon: bool) -> None:
     """Start a run in a thread of its own; Ctrl-C that comes meanwhile interrupts the run."""
     context = copy_context()
-    thread = threading.Thread(
-        target=context.run, args=(trio.run, handle._execute), name="june-run", daemon=daemon
-    )
+    thread = threading.Thread(target=context.run, args=(_loose, handle), name="june-run", daemon=daemon)
     try:
         thread.start()
     except KeyboardInterrupt:
@@ -186,6 +193,21 @@ def _in_thread(handle: Handle, daemon: bool) -> None:
         # start() waits for the thread to say that it runs, so it may be there or not.
         if not handle._ended.wait(1) and thread.ident is not None:
             handle._ended.wait()
+        raise handle.interrupted() from None
+
+
+def _run_and_wait(handle: Handle) -> None:
+    if running_loop() is not None:
+        with ctrl_c():
+            _in_thread(handle, daemon=True)
+            wait_or_interrupt(handle)
+        return
+    try:
+        run_until_ctrl_c_twice(handle._execute, partial(handle._executor.cancel, "interrupt"))
+    except LeftAtOnce as left:
+        raise handle.interrupted() from left
+    except KeyboardInterrupt:
+        # It came too late for a step, and trio raises it at its end.
         raise handle.interrupted() from None
 
 
@@ -222,20 +244,9 @@ def run(*targets: Any, **options: Unpack[RunOptions]) -> RunResult[Any]:
         >>> run(double, inputs={"number": 4}).result
         8
     """
-    loop = running_loop()
-    if loop == "trio":
-        raise RuntimeError("run() blocks, and trio is running here; use: await run_async(...)")
+    _refuse_trio("run")
     handle = _prepare("run", targets, options)
-    if loop is not None:
-        with ctrl_c():
-            _in_thread(handle, daemon=True)
-            wait_or_interrupt(handle)
-        return handle._outcome()
-    try:
-        trio.run(handle._execute)
-    except KeyboardInterrupt:
-        # It came too late for a step, and trio raises it at its end.
-        raise handle.interrupted() from None
+    _run_and_wait(handle)
     return handle._outcome()
 
 
@@ -259,6 +270,121 @@ async def run_async(*targets: Any, **options: Unpack[RunOptions]) -> RunResult[A
     handle = _prepare("run_async", targets, options)
     await handle._execute()
     return handle._outcome()
+
+
+@overload
+def run_resumable(
+    target: Step[..., Coroutine[Any, Any, T]],
+    /,
+    *,
+    path: str | os.PathLike[str],
+    keep: bool = False,
+    **options: Unpack[RunOptions],
+) -> RunResult[T]: ...
+@overload
+def run_resumable(
+    target: Step[..., T],
+    /,
+    *,
+    path: str | os.PathLike[str],
+    keep: bool = False,
+    **options: Unpack[RunOptions],
+) -> RunResult[T]: ...
+@overload
+def run_resumable(
+    *targets: Any, path: str | os.PathLike[str], keep: bool = False, **options: Unpack[RunOptions]
+) -> RunResult[Any]: ...
+def run_resumable(
+    *targets: Any, path: str | os.PathLike[str], keep: bool = False, **options: Unpack[RunOptions]
+) -> RunResult[Any]:
+    """
+    As `run`, going on from what *path* holds, and saving there as steps finish.
+
+    What finishes is written, to a journal beside the file, before anything else hears of it: however the
+    process ends, the next run of the same steps with the same *path* reuses it. Where the run fails or is
+    interrupted, the file holds everything that has finished. Once it has succeeded, the file is removed. One
+    run at a time can save to a file.
+
+    Args:
+        *targets: As for `run`.
+        path: The snapshot file. There need be none yet, but the folder that it is to be in.
+        keep: Whether the file is to stay when the run has succeeded.
+        **options: See `RunOptions`. What *snapshot* holds counts where the file has no entry.
+
+    Raises:
+        SnapshotError: If the file is in use, cannot be read or written, or is damaged; before anything runs.
+        RunFailed: If steps failed, or something could not be saved: then a `SnapshotError` is among its
+            exceptions, and the error's snapshot has what finished all the same.
+    """
+    _refuse_trio("run_resumable")
+    storage = Storage(path, keep)
+    handle: Handle | None = None
+    try:
+        handle = _prepare_to_save("run_resumable", targets, options, storage)
+        storage.begin(handle.snapshot())
+        handle._save_to(storage)
+        _run_and_wait(handle)
+        return handle._outcome()
+    except KeyboardInterrupt:
+        if handle is not None and storage.gone:
+            # It came when all was done and the file removed; whoever hears of an interrupt must find it.
+            storage.restore(handle.snapshot())
+        raise
+    finally:
+        if handle is None or not handle._goes_on:
+            storage.release()
+
+
+@overload
+async def run_resumable_async(
+    target: Step[..., Coroutine[Any, Any, T]],
+    /,
+    *,
+    path: str | os.PathLike[str],
+    keep: bool = False,
+    **options: Unpack[RunOptions],
+) -> RunResult[T]: ...
+@overload
+async def run_resumable_async(
+    target: Step[..., T],
+    /,
+    *,
+    path: str | os.PathLike[str],
+    keep: bool = False,
+    **options: Unpack[RunOptions],
+) -> RunResult[T]: ...
+@overload
+async def run_resumable_async(
+    *targets: Any, path: str | os.PathLike[str], keep: bool = False, **options: Unpack[RunOptions]
+) -> RunResult[Any]: ...
+async def run_resumable_async(
+    *targets: Any, path: str | os.PathLike[str], keep: bool = False, **options: Unpack[RunOptions]
+) -> RunResult[Any]:
+    """
+    As `run_resumable`, inside trio.
+
+    Raises:
+        trio.Cancelled: If the task is cancelled; the file then holds everything that has finished.
+        RuntimeError: Outside of trio.
+    """
+    _require_trio("run_resumable_async")
+    storage = await trio.to_thread.run_sync(Storage, path, keep)
+    try:
+        handle = _prepare_to_save("run_resumable_async", targets, options, storage)
+        await trio.to_thread.run_sync(storage.begin, handle.snapshot())
+        handle._save_to(storage)
+        await handle._execute()
+        return handle._outcome()
+    finally:
+        storage.release()
+
+
+def _prepare_to_save(caller: str, targets: tuple[Any, ...], options: RunOptions, storage: Storage) -> Handle:
+    given = _snapshot(options.get("snapshot"))
+    start = storage.snapshot
+    if given is not None:
+        start = given if start is None else Snapshot.of(laid_over(start.contents, given.contents))
+    return _prepare(caller, targets, {**options, "snapshot": start})
 
 
 @asynccontextmanager
@@ -311,6 +437,11 @@ def start(*targets: Any, **options: Unpack[RunOptions]) -> Handle:
     handle = _prepare("start", targets, options)
     _in_thread(handle, daemon=False)
     return handle
+
+
+def _refuse_trio(caller: str) -> None:
+    if running_loop() == "trio":
+        raise RuntimeError(f"{caller}() blocks, and trio is running here; use: await {caller}_async(...)")
 
 
 def _require_trio(caller: str) -> None:

@@ -23,18 +23,20 @@ from june._signatures import MISSING
 from june._text import add_note
 from june.codec import Inexact
 from june.entries import Finished
-from june.errors import ResultError, ResultWarning
+from june.errors import ResultError, ResultWarning, SnapshotError
 from june.families import Families, blocked_by, lost_sources
 from june.fingerprints import Fingerprinter, KeyFailure
 from june.graphs import Graph
 from june.inputs import IMMUTABLE, Inputs
+from june.journals import Journal
 from june.keys import Recipe, digest, key_contribution
-from june.ledgers import EMPTY, Ledger
+from june.ledgers import Ledger
 from june.mutations import Mutations
 from june.options import Options
 from june.outcomes import Outcomes
 from june.queues import Queues
 from june.reuse import Reuse
+from june.snapshots import EMPTY
 from june.stepruns import (
     FAILED,
     KNOWN,
@@ -69,6 +71,8 @@ class Run:
         stopping: Whether nothing new may be rendered or started.
         cancelled: Whether everything that runs is being cancelled.
         on_change: Called with what changed, its node, and the text of a note; or None.
+        journal: Where what finishes is written before anybody hears of it, or None.
+        unwritten: Why something could not be written there, or None.
     """
 
     def __init__(self, graph: Graph, options: Options) -> None:
@@ -86,6 +90,8 @@ class Run:
         self.stopping = False
         self.cancelled = False
         self.on_change: Callable[[str, TraceNode, str | None], None] | None = None
+        self.journal: Journal | None = None
+        self.unwritten: SnapshotError | None = None
         self.queues = Queues(options.concurrency, options.limits)
         self._settling: deque[AnyRun] = deque()
         # Whether anything was skipped or lost yet; before, a step that can render has all its inputs.
@@ -287,6 +293,8 @@ class Run:
                 if problem is not None:
                     self.fail(one, problem)
                     return
+                if self.journal is not None and not self._is_written(one, None):
+                    return
             else:
                 seconds = finished - one._started
                 one.entry = entry = Finished(
@@ -306,6 +314,46 @@ class Run:
                     # Others may hold on to the object, or parts of it. What was saved is what counts.
                     one.value = NOTHING
                 self.ledger.finish(entry)
+                if self.journal is not None and not self._is_written(one, entry):
+                    return
+        self._done(one)
+
+    def _is_written(self, one: StepRun, entry: Finished | None) -> bool:
+        """
+        Have a step's line written, before the step is done.
+
+        Args:
+            one: The step.
+            entry: Its entry, or None if its result could not be saved.
+
+        Returns:
+            Whether the line is in the journal. If not, `written` is called once it is, or cannot be.
+        """
+        assert self.journal is not None  # the caller has looked
+        try:
+            if entry is not None:
+                return self.journal.finish(one, entry)
+            return self.journal.unsaved(one, one.id, cast(str, one.key))
+        except SnapshotError as problem:
+            self.written(one, problem)
+            return False
+
+    def written(self, one: StepRun, problem: SnapshotError | None) -> None:
+        """Go on with a step whose line has been written, or could not be."""
+        if problem is None:
+            self._done(one)
+            return
+        # What it gave is in the ledger, and will be in the snapshot that the run's error carries.
+        self.note_unwritten(problem)
+        one.why = f"finished, but {problem}"
+        self._end(one, "aborted")
+
+    def note_unwritten(self, problem: SnapshotError) -> None:
+        """Start nothing more: what finishes can be kept no longer."""
+        self.unwritten = self.unwritten or problem
+        self.stopping = True
+
+    def _done(self, one: StepRun) -> None:
         self.active -= 1
         one.status = "done"
         self._deliver(one)
@@ -390,14 +438,18 @@ class Run:
             status: ``failed``, or ``aborted`` if it was cancelled.
         """
         one._finished = perf_counter()
-        self.active -= 1
         self._tainted = None
-        one.value = NOTHING
         one.error = error
-        one.status = status
         if status == "failed":
             add_note(error, f"in step {name_of(one)}")
             self.note_failure(one)
+        self._end(one, status)
+
+    def _end(self, one: StepRun, status: Status) -> None:
+        """End a step that no value comes of."""
+        self.active -= 1
+        one.value = NOTHING
+        one.status = status
         if self.on_change is not None:
             self.on_change("status", one, None)
         self._lose(one)

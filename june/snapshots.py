@@ -8,13 +8,15 @@ nothing in a file can name a type to construct.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from errno import ENOENT
 from typing import Any, Protocol, cast
 
 import attrs
 import msgspec
 
+from june import _disk, records
+from june._locks import FileLock
 from june.entries import AnyEntry, Entry, Finished, plain, read_entry
 from june.errors import SnapshotError
 from june.graphs import Graph
@@ -24,6 +26,11 @@ __all__ = ["Snapshot", "SnapshotDiff"]
 
 VERSION = 1
 """Version of the file format."""
+
+
+def journal_of(path: str) -> str:
+    """Name the journal that goes with a snapshot file."""
+    return path + ".journal"
 
 
 _encode = msgspec.json.encode
@@ -54,6 +61,13 @@ class SnapshotData:
     extra: Mapping[str, msgspec.Raw] = attrs.field(factory=dict)
 
 
+EMPTY = SnapshotData(steps={}, unsaved={}, code={})
+
+
+class NotJSONError(SnapshotError):
+    """What should be a snapshot is no JSON at all, as when its file was cut short."""
+
+
 class Snapshot:
     """
     Finished steps' results and cache keys. It never changes.
@@ -81,6 +95,11 @@ class Snapshot:
     def lazy(cls, contents: Contents, position: int) -> Snapshot:
         """Make a snapshot that collects its entries when somebody looks: for June's own modules."""
         return cls._of(None, contents, position)
+
+    @classmethod
+    def of(cls, data: SnapshotData) -> Snapshot:
+        """Make a snapshot of entries: for June's own modules."""
+        return cls._of(data)
 
     @classmethod
     def _of(cls, data: SnapshotData | None, contents: Contents | None = None, position: int = 0) -> Snapshot:
@@ -118,11 +137,12 @@ class Snapshot:
                 encoded.decode()  # msgspec.Raw would let anything through
             top = _decode_top(encoded)
         except UnicodeError as error:
-            raise SnapshotError(f"this is not a snapshot: not valid UTF-8 ({error})") from None
+            raise NotJSONError(f"this is not a snapshot: not valid UTF-8 ({error})") from None
         except RecursionError:
             raise SnapshotError("this is not a snapshot: it is nested too deeply") from None
         except msgspec.DecodeError as error:
-            raise SnapshotError(f"this is not a snapshot: not a JSON object ({error})") from None
+            where = f" after byte {len(encoded)}" if "truncated" in str(error) else ""
+            raise NotJSONError(f"this is not a snapshot: not a JSON object ({error}{where})") from None
         return cls._of(_read(top))
 
     @classmethod
@@ -146,18 +166,36 @@ class Snapshot:
         """
         Read a snapshot from a file.
 
+        Where a run saves to the file as it goes, or was killed while it did, what it has finished is read
+        from the journal beside.
+
         Load only what you trust, like any other input: the results in it are used as they are.
 
         Raises:
             OSError: If the file cannot be read.
-            SnapshotError: If it is not a snapshot.
+            SnapshotError: If it is not a snapshot, or is damaged; the text says where.
         """
-        with open(path, "rb") as file:
-            data = file.read()
+        shown = os.fspath(path)
+        target = os.path.realpath(path)
+        # First, as a run that ends meanwhile puts what it holds into the file before it removes it.
+        journal = _read_if_there(journal_of(target))
+        data = _read_if_there(target)
+        found: records.Records | None = None
+        if journal is not None:
+            try:
+                found = records.read(journal)
+            except SnapshotError as error:
+                raise SnapshotError(f"{journal_of(shown)}: {error}; {_recovery(shown)}") from None
+        if data is None and (found is None or not found.fresh):
+            # A journal that went with a file counts for nothing once somebody has removed the file.
+            raise FileNotFoundError(ENOENT, os.strerror(ENOENT), shown)
         try:
-            return cls.from_json(data)
+            loaded = cls.of(EMPTY) if data is None else cls.from_json(data)
+        except NotJSONError as error:
+            raise SnapshotError(f"{shown}: {error}; {_recovery(shown)}") from None
         except SnapshotError as error:
-            raise SnapshotError(f"{os.fspath(path)}: {error}") from None
+            raise SnapshotError(f"{shown}: {error}") from None
+        return loaded if found is None else cls.of(laid_over(of_records(found), loaded._data))
 
     def to_json(self, indent: int | None = None) -> bytes:
         """
@@ -196,30 +234,24 @@ class Snapshot:
         """
         Write the snapshot to a file, readable by its owner only.
 
-        The file is replaced as a whole, so that no reader and no crash finds half of one.
+        The file is replaced as a whole, so that no reader and no crash finds half of one. What a killed run
+        left in the file's journal is replaced with it.
 
         Raises:
             OSError: If the file cannot be written.
+            SnapshotError: If a run saves to it now.
         """
         target = os.path.realpath(path)
-        folder = os.path.dirname(target)
-        # mkstemp makes the file with mode 0600.
-        descriptor, temporary = tempfile.mkstemp(prefix=f".{os.path.basename(target)}.", dir=folder)
+        journal = journal_of(target)
+        if not os.path.lexists(journal):
+            _disk.replace(target, self.to_json())
+            return
+        lock = FileLock(target, os.fspath(path))
         try:
-            with open(descriptor, "wb") as file:
-                file.write(self.to_json())
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, target)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-        if os.name == "posix":
-            descriptor = os.open(folder, os.O_RDONLY)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            _disk.replace(target, self.to_json())
+            _disk.remove_if_there(journal)
+        finally:
+            lock.release()
 
     # -- Looking at it.
 
@@ -296,6 +328,37 @@ class Snapshot:
                 unsaved={id: key for id, key in data.unsaved.items() if keep(id)},
             )
         )
+
+
+def _read_if_there(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+
+
+def _recovery(shown: str) -> str:
+    return f"to keep what can still be read: june snapshot recover {shown}"
+
+
+def of_records(found: records.Records) -> SnapshotData:
+    """Give what a journal holds as what a snapshot holds."""
+    return SnapshotData(found.steps, found.unsaved, found.code, found.scheme)
+
+
+def laid_over(top: SnapshotData, below: SnapshotData) -> SnapshotData:
+    """Add to one what another holds of steps that the first says nothing of."""
+    known = top.steps.keys() | top.unsaved.keys()
+    steps = {id: entry for id, entry in below.steps.items() if id not in known}
+    steps.update(top.steps)
+    return SnapshotData(
+        steps=steps,
+        unsaved={id: key for id, key in below.unsaved.items() if id not in known} | top.unsaved,
+        code={**below.code, **top.code},
+        scheme=top.scheme,
+        extra={**below.extra, **top.extra},
+    )
 
 
 def base_id(id: str) -> str:

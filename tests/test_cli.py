@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -91,7 +92,10 @@ def test_inputs_are_read_by_the_types_of_their_parameters(flows, capsys, argumen
         (["no_such_module"], "june run: there is no module 'no_such_module', and no file of that name"),
         (["json"], "june run: json has no steps; put @step(id=...) above a function"),
         (["flows_for_cli.py:half", "--input", "number=1", "--resume", "no/where.json"],
-         "june run: --resume no/where.json: there is no folder "),
+         "june run: no/where.json cannot be written: there is no folder "),
+        (["flows_for_cli.py:half", "--input", "number=1", "--resume", "."], "june run: . is a folder"),
+        (["flows_for_cli.py:half", "--input", "number=1", "--keep"],
+         "june run: --keep goes with --resume PATH, which says what to keep"),
         (["flows_for_cli.py:half", "--input", "number=1", "--concurrency", "0"],
          "june run: concurrency must be a whole number from 1, not 0"),
         (["flows_for_cli.py:half", "--input", "number=1", "--refresh", "hlf"],
@@ -131,7 +135,7 @@ def test_a_failure_with_resume_keeps_what_was_done(flows, capsys):
     arguments = ["run", "flows_for_cli.py:broken", "--input", "service=web", "--resume", "run.json"]
     assert main(arguments) == 1
     last = capsys.readouterr().err.splitlines()[-1]
-    assert last == f"finished steps are saved; go on with: june {' '.join(arguments)}"
+    assert last == f"1 step failed: 2 of 3 steps done; resume with: june {' '.join(arguments)}"
     assert list(Snapshot.load("run.json")) == ["plan", "words"]
     flows.write_text(flows.read_text().replace('raise ValueError("out of words")', "return len(words)"))
     sys.modules.pop("flows_for_cli")
@@ -139,6 +143,34 @@ def test_a_failure_with_resume_keeps_what_was_done(flows, capsys):
     said = capsys.readouterr()
     assert said.out == "4\n"
     assert said.err.splitlines()[-1] == "done: 1 of 3 steps ran, 2 reused"
+    assert not list(flows.parent.glob("run.json*"))
+
+
+def test_keep_leaves_the_file_after_success(flows, capsys):
+    """With --keep, the next run finds what this one has finished."""
+    arguments = ["run", "flows_for_cli.py:words", "--input", "service=web", "--resume", "run.json", "--keep"]
+    assert main(arguments) == 0
+    assert [path.name for path in flows.parent.glob("run.json*")] == ["run.json"]
+    capsys.readouterr()
+    assert main(arguments) == 0
+    assert capsys.readouterr().err.splitlines() == ["done: 0 of 2 steps ran, 2 reused"]
+
+
+def test_a_file_in_use_is_left_alone(flows, capsys):
+    """While one run saves to a file, another one with it ends at once, and says who has it."""
+    flows.write_text(
+        flows.read_text()
+        + """
+@step(id="again")
+def again(number: int) -> int:
+    from june.cli import main
+    return main(["run", "flows_for_cli.py:half", "--input", "number=1", "--resume", "run.json"])
+"""
+    )
+    assert main(["run", "flows_for_cli.py:again", "--input", "number=1", "--resume", "run.json"]) == 0
+    said = capsys.readouterr()
+    assert said.out == "2\n"
+    assert f"june run: run.json is in use by another run in this process, {os.getpid()}\n" in said.err
 
 
 def test_a_whole_file_runs_what_nothing_else_needs(flows, capsys):

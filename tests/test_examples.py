@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -88,7 +89,7 @@ def test_the_report_is_printed(tmp_path: Path):
 @pytest.mark.skipif(os.name != "posix", reason="Ctrl-C is sent as a signal")
 def test_a_run_that_is_interrupted_goes_on_where_it_was(tmp_path: Path):
     """After Ctrl-C half-way, the same command measures exactly the files that are left."""
-    command = (EXAMPLE, "--input", "top=3", "--resume", tmp_path / "report.json")
+    command = (EXAMPLE, "--input", "top=3", "--resume", tmp_path / "report.json", "--keep")
     process = start_june(*command, folder=tmp_path)
     assert process.stderr is not None
     said = ""
@@ -100,12 +101,16 @@ def test_a_run_that_is_interrupted_goes_on_where_it_was(tmp_path: Path):
     said += process.stderr.read()
     assert process.wait(timeout=60) == 130
     process.communicate()
-    assert re.search(r"^interrupted: \d+ of \d+ steps done$", said, flags=re.MULTILINE)
+    shown = re.search(
+        r"^interrupted: \d+ of \d+ steps done; resume with: june run (.*)$", said, flags=re.MULTILINE
+    )
+    assert shown is not None
     first = done_in(said)
     saved = json.loads((tmp_path / "report.json").read_text(encoding="utf-8"))
     assert set(saved["steps"]) == set(first)
 
-    printed, said = june_run(*command, folder=tmp_path)
+    # The command that it shows works as it stands.
+    printed, said = june_run(*shlex.split(shown[1]), folder=tmp_path)
     second = done_in(said)
     everything = sorted([*first, *second])
     names = sorted(path.name for path in Path(os.__file__).parent.glob("*.py"))
@@ -123,7 +128,7 @@ def test_a_run_that_is_interrupted_goes_on_where_it_was(tmp_path: Path):
 def test_an_edit_of_a_helper_runs_what_uses_it(tmp_path: Path):
     """An edit of ``rank_by`` re-runs the ranking and the report, and measures nothing anew."""
     path = small_copy(tmp_path)
-    command = (path, "--input", "top=3", "--resume", "report.json")
+    command = (path, "--input", "top=3", "--resume", "report.json", "--keep")
     first, _ = june_run(*command, folder=tmp_path)
     text = path.read_text(encoding="utf-8")
     edited = text.replace(
@@ -143,7 +148,7 @@ def test_an_edit_of_a_helper_runs_what_uses_it(tmp_path: Path):
 def test_a_changed_file_is_measured_again(tmp_path: Path):
     """What a step reads from disk is in its key through ``vary``: one file changed, one file measured."""
     path = small_copy(tmp_path)
-    command = (path, "--input", "top=3", "--resume", "report.json")
+    command = (path, "--input", "top=3", "--resume", "report.json", "--keep")
     june_run(*command, folder=tmp_path)
     with open(tmp_path / "library" / "plain.py", "a", encoding="utf-8") as file:
         file.write("\nif True:\n    pass\n")

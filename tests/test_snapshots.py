@@ -214,7 +214,7 @@ def test_another_key_scheme_says_so():
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "this is not a snapshot: not a JSON object (Input data was truncated)"),
+        (b"", "this is not a snapshot: not a JSON object (Input data was truncated after byte 0)"),
         (b"[]", "this is not a snapshot: not a JSON object (Expected `object`, got `array`)"),
         (b"{}", 'this is not a snapshot: no "version": 1'),
         (b'{"version": 1}', 'this is not a snapshot: no "steps"'),

@@ -9,7 +9,7 @@ import io
 import sys
 from collections.abc import Sequence
 
-from june.cli import _run
+from june.cli import _run, _snapshot
 
 __all__ = ["main"]
 
@@ -29,6 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     _run.add_to(commands)
+    _snapshot.add_to(commands)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             # A result that the terminal cannot show is no reason to fail.

@@ -9,7 +9,6 @@ import os
 import re
 import shlex
 import sys
-import tempfile
 from typing import Any
 
 import msgspec
@@ -18,8 +17,8 @@ from june._text import duration
 from june.cli._targets import UsageError, find, own_traceback, parse_inputs
 from june.errors import GraphError, InputError, RunCancelled, RunFailed, RunInterrupted, SnapshotError
 from june.handles import RunResult
-from june.running import run
-from june.snapshots import Snapshot
+from june.interrupts import LeftAtOnce, sigterm_as_ctrl_c
+from june.running import RunOptions, run, run_resumable
 from june.traces import SETTLED, Update
 
 
@@ -37,9 +36,10 @@ def add_to(commands: Any) -> None:
     parser.add_argument(
         "--resume",
         metavar="PATH",
-        help="reuse finished steps from PATH if it exists, and save them there at the end, also after a "
-        "failure or Ctrl-C",
+        help="reuse finished steps from PATH if it exists, and save there as steps finish; "
+        "a run that succeeds removes it",
     )
+    parser.add_argument("--keep", action="store_true", help="keep PATH of --resume after success, too")
     parser.add_argument(
         "--refresh", action="append", default=[], metavar="ID", help="run a step again (repeatable)"
     )
@@ -52,16 +52,19 @@ def execute(arguments: argparse.Namespace) -> int:
     """Run what was asked for, print its result, and give the exit code."""
     try:
         wanted = find(arguments.target)
-        inputs = parse_inputs(arguments.input, wanted)
-        snapshot = _load(arguments.resume)
-        result = run(
-            wanted,
-            inputs=inputs,
-            snapshot=snapshot,
-            refresh=arguments.refresh,
-            concurrency=arguments.concurrency,
-            on_update=None if arguments.quiet else _show,
-        )
+        if arguments.keep and arguments.resume is None:
+            raise UsageError("--keep goes with --resume PATH, which says what to keep")
+        options: RunOptions = {
+            "inputs": parse_inputs(arguments.input, wanted),
+            "refresh": arguments.refresh,
+            "concurrency": arguments.concurrency,
+            "on_update": None if arguments.quiet else _show,
+        }
+        with sigterm_as_ctrl_c():
+            if arguments.resume is None:
+                result = run(wanted, **options)
+            else:
+                result = run_resumable(wanted, path=arguments.resume, keep=arguments.keep, **options)
     except (GraphError, InputError, SnapshotError, UsageError, ValueError) as error:
         # The library speaks of its own arguments.
         _say("june run: " + re.sub(r"pass inputs=\{'(\w+)': \.\.\.\}", r"pass --input \1=VALUE", str(error)))
@@ -71,40 +74,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if not arguments.quiet:
         _say(_summary(result))
     _print(result.result if not wanted.single else (result.result,))
-    return 0 if _save(arguments.resume, result.snapshot()) else 1
-
-
-def _load(path: str | None) -> Snapshot | None:
-    if path is None:
-        return None
-    folder = os.path.dirname(os.path.abspath(path))
-    if not os.path.isdir(folder):
-        raise UsageError(f"--resume {path}: there is no folder {folder}")
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise UsageError(f"--resume {path}: this is no file")
-    try:
-        # What could not be saved at the end would be paid for in vain.
-        with tempfile.TemporaryFile(dir=os.path.dirname(os.path.realpath(path))):
-            pass
-        return Snapshot.load(path)
-    except FileNotFoundError:
-        if os.path.lexists(path):
-            raise UsageError(f"--resume {path}: this is a link to a folder that is not there") from None
-        return None
-    except OSError as error:
-        raise UsageError(f"--resume {path}: {error.strerror}") from None
-
-
-def _save(path: str | None, snapshot: Snapshot) -> bool:
-    """Save a snapshot where that was asked for; tell whether it could be."""
-    if path is None:
-        return True
-    try:
-        snapshot.save(path)
-    except OSError as error:
-        _say(f"june run: the snapshot could not be saved to {path}: {error.strerror}")
-        return False
-    return True
+    return 0
 
 
 def _show(update: Update) -> None:
@@ -139,19 +109,26 @@ def _print(values: tuple[Any, ...]) -> None:
 
 def _ended(error: RunFailed | RunCancelled, arguments: argparse.Namespace) -> int:
     """Say how a run ended that did not succeed, and what became of what had finished."""
-    saved = _save(arguments.resume, error.snapshot())
+    text = error.message if isinstance(error, RunFailed) else str(error)
     if isinstance(error, RunFailed):
         for one in error.exceptions:
             _say(own_traceback(one))
-        _say(error.message)
-    else:
-        _say(str(error))
     done = sum(1 for node in error.trace if node.status == "done")
-    if arguments.resume is not None and saved:
-        _say(f"finished steps are saved; go on with: {_same_command(arguments)}")
-    elif done:
-        steps = "1 finished step is" if done == 1 else f"{done} finished steps are"
-        _say(f"{steps} lost; pass --resume PATH to keep them the next time")
+    if arguments.resume is not None:
+        # That it is saved goes without saying here; that it is not is said above, or below.
+        text = text.removesuffix(f", saved in {arguments.resume}")
+        _say(f"{text}; resume with: {_same_command(arguments)}")
+        for note in getattr(error, "__notes__", ()):
+            _say(note)
+    else:
+        _say(text)
+        if done:
+            steps = "1 finished step is" if done == 1 else f"{done} finished steps are"
+            _say(f"{steps} lost; pass --resume PATH to keep them the next time")
+    if isinstance(error.__cause__, LeftAtOnce):
+        # Without waiting for threads that steps have started, or for what they would still do or say.
+        sys.stdout.flush()
+        os._exit(130)
     return 130 if isinstance(error, RunInterrupted) else 1
 
 
@@ -161,7 +138,10 @@ def _same_command(arguments: argparse.Namespace) -> str:
         words += ["--input", one]
     if arguments.concurrency != 16:
         words += ["--concurrency", str(arguments.concurrency)]
-    return shlex.join([*words, "--resume", arguments.resume])
+    words += ["--resume", arguments.resume]
+    if arguments.keep:
+        words.append("--keep")
+    return shlex.join(words)
 
 
 def _say(text: str) -> None:

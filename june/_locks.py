@@ -1,0 +1,88 @@
+"""
+Locks: one run at a time for each snapshot file.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Any
+
+from june import _disk
+from june.errors import SnapshotError
+
+_TRIES = 100
+
+
+class FileLock:
+    """
+    The lock on a snapshot file, held until released or until the process is gone.
+
+    It is `filelock`'s: an operating system's lock on a file beside, which ends with its process, however
+    that ends, and also holds between the threads of one process. The file has the holder's process id in
+    it, and is removed when the lock is released.
+    """
+
+    def __init__(self, path: str, shown: str) -> None:
+        """
+        Take the lock.
+
+        Args:
+            path: The snapshot file, links resolved.
+
+            shown: What to call it in messages.
+
+        Raises:
+            SnapshotError: If somebody else holds it; the text says who.
+            OSError: If the lock's file cannot be written.
+        """
+        import filelock  # not above: it takes longer to import than trio
+
+        self._path = path + ".lock"
+        lock = filelock.FileLock(self._path, mode=0o600, thread_local=False)
+        for _ in range(_TRIES):
+            try:
+                lock.acquire(blocking=False)
+                break
+            except filelock.Timeout:
+                if os.path.lexists(self._path):
+                    raise SnapshotError(f"{shown} is in use by {self._holder()}") from None
+                # Its holder has just released it; or it cannot be made, and this raises why.
+                os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600))
+        else:
+            raise SnapshotError(f"{shown} is in use by others, one after the other")
+        self._lock: Any = lock
+        try:
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_TRUNC)
+            try:
+                os.write(descriptor, f"{os.getpid()} {socket.gethostname()}\n".encode())
+            finally:
+                os.close(descriptor)
+        except OSError:
+            # Only messages need to know; Windows lets nobody else write to a file that is locked.
+            pass
+
+    def _holder(self) -> str:
+        try:
+            with open(self._path, encoding="utf-8", errors="replace") as file:
+                pid, host = file.read(300).split()
+        except (OSError, ValueError):
+            # It has taken the lock just now, and not written yet.
+            return "another run"
+        if host != socket.gethostname():
+            return f"process {pid} on {host}"
+        return "another run in this process, " + pid if pid == str(os.getpid()) else f"process {pid}"
+
+    def release(self) -> None:
+        """Give the lock back; nothing happens if that is done."""
+        lock, self._lock = self._lock, None
+        if lock is None:
+            return
+        try:
+            # While it is held: who waits for a file that is gone notices, and makes another.
+            _disk.remove_if_there(self._path)
+        except OSError:
+            # Windows removes no open file. It stays, which does no harm.
+            pass
+        finally:
+            lock.release()
