@@ -1,4 +1,4 @@
-"""The graphs that the rows run: bound copies of no-op steps, wide, layered and in a chain."""
+"""The graphs that the rows run: bound copies of steps, wide, layered and in a chain."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from june import Step, step
 
-__all__ = ["chain", "layered", "wide", "wide_threads"]
+__all__ = ["chain", "layered", "pages", "wide", "wide_threads"]
 
 AnyStep = Step[..., Any]
 
@@ -33,6 +33,12 @@ async def joint(a: int, b: int, c: int) -> int:
 def threaded() -> int:
     """Take nothing, in a worker thread."""
     return 1
+
+
+@step(id="page")
+async def page(number: int) -> str:
+    """Take a bound number, and return 10,000 characters."""
+    return f"{number:09} " * 1_000
 
 
 def wide(count: int) -> list[AnyStep]:
@@ -69,3 +75,8 @@ def chain(count: int) -> list[AnyStep]:
     while len(steps) < count:
         steps.append(link.bind(id=f"link-{len(steps)}", previous=steps[-1]))
     return steps
+
+
+def pages(count: int) -> list[AnyStep]:
+    """Make *count* async steps, each of which returns a text of 10 kB of its own."""
+    return [page.bind(id=f"page-{number}", number=number) for number in range(count)]

@@ -10,12 +10,14 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from benchmarks import peers_saving
+from benchmarks.folders import temporary_folder
 from benchmarks.graphs import wide
 from benchmarks.timing import Work, compare
 from benchmarks.yardsticks import bare_tasks
-from june import RunResult, Snapshot, graph, run
+from june import RunResult, Snapshot, graph, run, run_resumable
 
-__all__ = ["fresh", "memory", "reused"]
+__all__ = ["fresh", "memory", "resumable", "reused"]
 
 _TASKS = 10_000
 """How many bare tasks make a turn of the yardstick, whatever the number of steps."""
@@ -66,6 +68,22 @@ def reused(count: int, repeats: int, rounds: int) -> float:
     return median(compare(Work(do=work, count=count * repeats), bare_tasks(_TASKS), rounds).processor)
 
 
+def resumable(count: int, repeats: int, rounds: int) -> float:
+    """
+    Run the graph of *count* steps, built beforehand, with `run_resumable`, which removes its file at the end.
+
+    Takes and gives what `fresh` does.
+    """
+    built = graph(wide(count))
+    with temporary_folder() as folder:
+
+        def work(nothing: None) -> None:
+            for _ in range(repeats):
+                run_resumable(built, path=folder / "run.json")
+
+        return median(compare(Work(do=work, count=count * repeats), bare_tasks(_TASKS), rounds).processor)
+
+
 def memory(count: int, traced: bool) -> float:
     """
     Hold *count* bound copies, their graph, and its finished run with all results read.
@@ -110,7 +128,14 @@ def _resident() -> int:
 
 def main(name: str, arguments: str) -> None:
     """Call the probe *name* with a JSON list of arguments, and print what it returns as JSON."""
-    probes: dict[str, Any] = {"fresh": fresh, "memory": memory, "reused": reused}
+    probes: dict[str, Any] = {
+        "dbos": peers_saving.dbos_first,
+        "fresh": fresh,
+        "langgraph": peers_saving.langgraph_first,
+        "memory": memory,
+        "resumable": resumable,
+        "reused": reused,
+    }
     print(json.dumps(probes[name](*json.loads(arguments))))
 
 

@@ -6,12 +6,15 @@ import json
 import os
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
+from statistics import median
 from typing import Any
 
+from benchmarks.figures import Figure, Sizes
 from benchmarks.timing import Turn
 
-__all__ = ["import_turn", "probe"]
+__all__ = ["growth", "import_turn", "probe"]
 
 _FOLDER = Path(__file__).resolve().parent.parent
 
@@ -49,6 +52,30 @@ def probe(name: str, *arguments: object) -> Any:
         What the function returned.
     """
     return json.loads(_fresh("-m", "benchmarks.probes", name, json.dumps(arguments)))
+
+
+def growth(name: str, factor: int, sizes: Sizes) -> Figure:
+    """
+    Compare the cost of a step in a large graph with that in a small one, in fresh processes by turns.
+
+    Args:
+        name: The probe that measures it, by count, repeats and rounds.
+
+        factor: How many times the usual number of steps the large graph has.
+
+        sizes: What the small one has a tenth of.
+    """
+    small, large = max(1, sizes.steps // 10), sizes.steps * factor
+    turns = 3 if factor <= 10 else 1
+    small_costs = [probe(name, small, 100, 3)]
+    large_costs = []
+    for _ in range(turns):
+        large_costs.append(probe(name, large, 1, turns))
+        small_costs.append(probe(name, small, 100, 3))
+    around = [(before + after) / 2 for before, after in pairwise(small_costs)]
+    ratios = [one / beside for one, beside in zip(large_costs, around, strict=True)]
+    note = f"{median(large_costs):.2f} T at {large:,}, {median(small_costs):.2f} T at {small:,}"
+    return Figure(median(ratios), min(ratios), note=note)
 
 
 def import_turn(name: str) -> Turn:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import count, pairwise
+from itertools import count
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from benchmarks import graphs, sources
 from benchmarks.figures import Figure, Row, Sizes, in_milliseconds, times, times_on_the_wall
-from benchmarks.processes import import_turn, probe
+from benchmarks.processes import growth, import_turn, probe
+from benchmarks.saving import SAVING
 from benchmarks.timing import Work, compare
 from benchmarks.yardsticks import bare_tasks, json_decode
 from june import Graph, Snapshot, Update, graph, run
@@ -100,21 +101,6 @@ def _loading(sizes: Sizes) -> Figure:
     data = run(graph(graphs.layered(sizes.steps))).snapshot().to_json()
     work = Work(do=lambda _: Snapshot.from_json(data))
     return times(compare(work, json_decode(data), sizes.rounds))
-
-
-def _growth(name: str, factor: int, sizes: Sizes) -> Figure:
-    """Compare the cost of a step in a large graph with that in a small one, in fresh processes by turns."""
-    small, large = max(1, sizes.steps // 10), sizes.steps * factor
-    turns = 3 if factor <= 10 else 1
-    small_costs = [probe(name, small, 100, 3)]
-    large_costs = []
-    for _ in range(turns):
-        large_costs.append(probe(name, large, 1, turns))
-        small_costs.append(probe(name, small, 100, 3))
-    around = [(before + after) / 2 for before, after in pairwise(small_costs)]
-    ratios = [one / beside for one, beside in zip(large_costs, around, strict=True)]
-    note = f"{median(large_costs):.2f} T at {large:,}, {median(small_costs):.2f} T at {small:,}"
-    return Figure(median(ratios), min(ratios), note=note)
 
 
 def _memory(traced: bool, sizes: Sizes) -> Figure:
@@ -234,7 +220,7 @@ ROWS: Sequence[Row] = (
             what=what,
             unit="times",
             goal=1.5,
-            measure=partial(_growth, name, factor),
+            measure=partial(growth, name, factor),
             slow=bool(far),
         )
         for name, what in (
@@ -243,6 +229,7 @@ ROWS: Sequence[Row] = (
         )
         for far, factor in (("", 10), ("-far", 100))
     ),
+    *SAVING,
     Row(
         name="memory",
         what="a finished small step, with bound copy, graph and run: allocated (tracemalloc)",
