@@ -9,7 +9,6 @@ call. What survives what: a killed process loses nothing that `write` was given;
 from __future__ import annotations
 
 import os
-import secrets
 
 _NEW = (
     os.O_WRONLY
@@ -93,7 +92,7 @@ def replace(path: str, data: bytes, temporary: str | None = None) -> None:
     """
     folder, name = os.path.split(path)
     if temporary is None:
-        temporary = os.path.join(folder, f".{name}.{secrets.token_hex(6)}")
+        temporary = os.path.join(folder, f".{name}.{os.urandom(6).hex()}")
     else:
         remove_if_there(temporary)
     try:

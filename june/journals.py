@@ -32,9 +32,10 @@ LARGE = 64 * 1024
 Done = Callable[[Any, SnapshotError | None], object]
 
 
-def storage_error(shown: str, error: OSError) -> SnapshotError:
+def storage_error(shown: str, error: Exception) -> SnapshotError:
     """Say that a file could not be written, and why."""
-    problem = SnapshotError(f"{shown} cannot be written: {error.strerror or error}")
+    reason = error.strerror if isinstance(error, OSError) else None
+    problem = SnapshotError(f"{shown} cannot be written: {reason or f'{type(error).__name__}: {error}'}")
     problem.__cause__ = error
     return problem
 
@@ -176,7 +177,7 @@ class Journal:
             self._dirty = True
             self._wake.set()
 
-    def _broken(self, error: OSError) -> SnapshotError:
+    def _broken(self, error: Exception) -> SnapshotError:
         self.problem = self.problem or storage_error(self._shown, error)
         return self.problem
 
@@ -211,6 +212,9 @@ class Journal:
                 self._append(make())
         except SnapshotError as error:
             problem = error
+        except Exception as error:
+            # There is no memory for a line, say.
+            problem = self._broken(error)
         self._done(ticket, problem)
         self._taken += 1
 

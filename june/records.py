@@ -183,7 +183,8 @@ class _Reader:
         self._unsaved: dict[str, str] = {}
         self._code: dict[str, Mapping[str, str]] = {}
         self._scheme = SCHEME
-        self._fresh = True
+        # Where even the first line was never safe, nothing is missing that should be there.
+        self._fresh = False
 
     def records(self) -> Records:
         return Records(self._steps, self._unsaved, self._code, self._scheme, self._fresh)
@@ -234,7 +235,7 @@ class _Reader:
                     f"its version is {version!r}, so a newer June wrote it; this one reads version {VERSION}"
                 )
             self._scheme = fields.get("scheme", SCHEME)
-            self._fresh = fields.get("fresh", True)
+            self._fresh = fields.get("fresh", False)
         else:
             raise SnapshotError(f"it has a record of kind {kind!r}, so a newer June wrote it")
 

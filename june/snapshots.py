@@ -175,8 +175,8 @@ class Snapshot:
             OSError: If the file cannot be read.
             SnapshotError: If it is not a snapshot, or is damaged; the text says where.
         """
-        shown = os.fspath(path)
-        target = os.path.realpath(path)
+        shown = os.fsdecode(path)
+        target = os.path.realpath(shown)
         # First, as a run that ends meanwhile puts what it holds into the file before it removes it.
         journal = _read_if_there(journal_of(target))
         data = _read_if_there(target)
@@ -241,12 +241,12 @@ class Snapshot:
             OSError: If the file cannot be written.
             SnapshotError: If a run saves to it now.
         """
-        target = os.path.realpath(path)
+        target = os.path.realpath(os.fsdecode(path))
         journal = journal_of(target)
         if not os.path.lexists(journal):
             _disk.replace(target, self.to_json())
             return
-        lock = FileLock(target, os.fspath(path))
+        lock = FileLock(target, os.fsdecode(path))
         try:
             _disk.replace(target, self.to_json())
             _disk.remove_if_there(journal)

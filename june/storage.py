@@ -46,12 +46,12 @@ class Storage:
         Raises:
             SnapshotError: If it is in use, cannot be read or written, is damaged, or is no snapshot.
         """
-        self.shown = os.fspath(path)
+        self.shown = os.fsdecode(path)
         self.journal: Journal | None = None
         self.gone = False
         self._keep = keep
         # Relative to where this process is now; a step may go elsewhere.
-        self._path = os.path.realpath(path)
+        self._path = os.path.realpath(self.shown)
         self._journal_path = journal_of(self._path)
         self._new_path = self._journal_path + ".new"
         try:

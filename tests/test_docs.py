@@ -215,8 +215,8 @@ def test_the_pages_name_what_results_handles_and_snapshots_offer():
     """Every public attribute of what a run gives is on some page."""
     words = words_of(PAGES)
     for cls in (june.RunResult, june.Handle, june.Snapshot, june.SnapshotDiff, june.Trace, june.CurrentStep):
-        offered = {name for name in dir(cls) if not name.startswith("_")} - {"entry", "lazy", "of", "contents"}
-        assert offered - words == set(), cls.__name__
+        offered = {name for name in dir(cls) if not name.startswith("_")}
+        assert offered - {"entry", "lazy", "of", "contents"} - words == set(), cls.__name__
 
 
 def test_the_pages_name_every_flag_of_june_run():

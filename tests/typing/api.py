@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, assert_type
 
 import june
-from june import Handle, RunResult, Step, run, run_async, start, step
+from june import Handle, RunResult, Step, run, run_async, run_resumable, run_resumable_async, start, step
 
 
 @step(id="plan", timeout=5)
@@ -34,6 +34,10 @@ assert_type(run(plan).result, str)
 assert_type(run(count).result, int)
 assert_type(run(plan, count).result, Any)
 assert_type(start(plan), Handle)
+assert_type(run_resumable(count, path="run.json", keep=True).result, int)
+assert_type(run_resumable(plan, path="run.json", concurrency=1), RunResult[str])
+assert_type(run_resumable(plan, count, path="run.json").result, Any)
+run_resumable(plan)  # type: ignore[call-overload]
 
 # Options are known by name and type.
 run(plan, concurrency="many")  # type: ignore[call-overload]
@@ -45,5 +49,6 @@ async def main() -> None:
     assert_type(await count("web"), int)
     assert_type((await run_async(count)).result, int)
     assert_type((await run_async(plan)).result, str)
+    assert_type((await run_resumable_async(count, path="run.json")).result, int)
     async with june.open_run(plan) as handle:
         assert_type(await handle, RunResult[Any])
