@@ -23,8 +23,8 @@ from june.errors import SnapshotError
 from june.keys import Recipe
 from june.records import code_line, entry_line, header, unsaved_line
 
-SYNC_SECONDS = 0.025
-"""How long a line waits for fsync at most: half of what is promised, as fsync takes its time too."""
+SYNC_SECONDS = 0.02
+"""How long a line waits for fsync at most. What is promised is 50 ms, as fsync takes its time too."""
 
 LARGE = 64 * 1024
 """Results of more bytes than this are written by the thread."""
