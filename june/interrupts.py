@@ -60,6 +60,13 @@ def sigterm_as_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
+_SAME_SECONDS = 0.1
+"""
+What comes so soon after the first is the same one: `timeout` of GNU coreutils, and supervisors, signal a
+process and then its group.
+"""
+
+
 class LeftAtOnce(KeyboardInterrupt):
     """Ctrl-C came a second time."""
 
@@ -103,6 +110,7 @@ class _TwiceClock(trio.abc.Clock):
 
     def __init__(self, interrupt: Callable[[], object]) -> None:
         self.count = 0
+        self._came_at = 0.0
         self._interrupt = interrupt
         # As with trio's own clock, nobody should take its time for another clock's.
         self._offset = random.uniform(10_000, 1_000_000)
@@ -115,6 +123,10 @@ class _TwiceClock(trio.abc.Clock):
         await run()
 
     def _came(self, number: int, frame: FrameType | None) -> None:
+        now = perf_counter()
+        if self.count == 1 and now - self._came_at < _SAME_SECONDS:
+            return
+        self._came_at = now
         self.count += 1
         try:
             # This also wakes the loop.

@@ -146,6 +146,22 @@ def test_a_failure_with_resume_keeps_what_was_done(flows, capsys):
     assert not list(flows.parent.glob("run.json*"))
 
 
+def test_the_command_to_go_on_refreshes_what_has_not_run(flows, capsys):
+    """A step that was to be refreshed and has run is not named again; one that did not get to run is."""
+    flows.write_text(flows.read_text().replace('raise ValueError("out of words")', "return len(words)"))
+    arguments = ["run", "flows_for_cli.py:broken", "--input", "service=web", "--resume", "run.json", "--keep"]
+    assert main(arguments) == 0
+    capsys.readouterr()
+    flows.write_text(flows.read_text().replace("return plan.split()", 'raise ValueError("no")'))
+    sys.modules.pop("flows_for_cli")
+    assert main([*arguments, "--refresh", "plan", "--refresh", "broken"]) == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last == (
+        "1 step failed: 1 of 3 steps done; resume with: june run flows_for_cli.py:broken --input service=web "
+        "--refresh broken --resume run.json --keep"
+    )
+
+
 def test_keep_leaves_the_file_after_success(flows, capsys):
     """With --keep, the next run finds what this one has finished."""
     arguments = ["run", "flows_for_cli.py:words", "--input", "service=web", "--resume", "run.json", "--keep"]

@@ -98,10 +98,23 @@ class Process:
             text=True,
         )
 
-    def send_when(self, line: str, number: signal.Signals) -> None:
+    def line(self) -> str:
         assert self.process.stdout is not None
-        assert self.process.stdout.readline() == f"{line}\n"
+        return self.process.stdout.readline()
+
+    def send_when(self, line: str, number: signal.Signals) -> None:
+        assert self.line() == f"{line}\n"
         self.process.send_signal(number)
+
+    def send_until_over(self, number: signal.Signals) -> None:
+        """Send it again and again: nothing tells when one has arrived, and two at once are one."""
+        while True:
+            self.process.send_signal(number)
+            try:
+                self.process.wait(timeout=0.12)
+                return
+            except subprocess.TimeoutExpired:
+                pass
 
     def end(self) -> tuple[int, str, str]:
         try:
@@ -139,7 +152,8 @@ def test_twice_leaves_at_once(tmp_path: Path, how: str, number: signal.Signals) 
     """Whatever a step does to hold on, the second one ends the process, and what was saved is intact."""
     process = june(tmp_path, how, "--resume", "run.json")
     process.send_when("ready", number)
-    process.send_when("cancelled", number)
+    assert process.line() == "cancelled\n"
+    process.send_until_over(number)
     code, _, err = process.end()
     assert code == 130
     assert err.splitlines()[-1].startswith(
@@ -149,18 +163,21 @@ def test_twice_leaves_at_once(tmp_path: Path, how: str, number: signal.Signals) 
     assert list(Snapshot.load(tmp_path / "run.json")) == ["quick"]
 
 
+def test_two_at_once_are_one(tmp_path: Path) -> None:
+    """``timeout`` signals a process and then its group: that is one interrupt, which is seen through."""
+    process = june(tmp_path, "willing", "--resume", "run.json")
+    process.send_when("ready", signal.SIGTERM)
+    process.process.send_signal(signal.SIGINT)
+    code, out, err = process.end()
+    assert (code, out) == (130, "cancelled\n")
+    assert [path.name for path in tmp_path.glob("run*")] == ["run.json"], err
+
+
 def test_a_condition_that_blocks_is_left_too(tmp_path: Path) -> None:
     """``when`` and the like run on the event loop itself, which hears of nothing meanwhile."""
     process = june(tmp_path, "stuck", "--resume", "run.json")
     process.send_when("ready", signal.SIGINT)
-    # Nothing tells when the first has arrived, and two at once are one.
-    while True:
-        process.process.send_signal(signal.SIGINT)
-        try:
-            process.process.wait(timeout=0.1)
-            break
-        except subprocess.TimeoutExpired:
-            pass
+    process.send_until_over(signal.SIGINT)
     code, _, err = process.end()
     assert code == 130
     assert err.splitlines()[-1].startswith("interrupted: 0 of 1 steps done")
@@ -194,7 +211,8 @@ def test_a_script_goes_on_after_it(tmp_path: Path, how: str) -> None:
     process = Process(tmp_path, SCRIPT, how)
     process.send_when("ready", signal.SIGINT)
     if how != "willing":
-        process.send_when("cancelled", signal.SIGINT)
+        assert process.line() == "cancelled\n"
+        process.send_until_over(signal.SIGINT)
     _, out, _ = process.end()
     lines = [line for line in out.splitlines() if line != "cancelled"]
     # Whether there was still time to write the file anew depends on where a step is hit.

@@ -19,7 +19,7 @@ from june.errors import GraphError, InputError, RunCancelled, RunFailed, RunInte
 from june.handles import RunResult
 from june.interrupts import LeftAtOnce, sigterm_as_ctrl_c
 from june.running import RunOptions, run, run_resumable
-from june.traces import SETTLED, Update
+from june.traces import SETTLED, Trace, Update
 
 
 def add_to(commands: Any) -> None:
@@ -117,7 +117,7 @@ def _ended(error: RunFailed | RunCancelled, arguments: argparse.Namespace) -> in
     if arguments.resume is not None:
         # That it is saved goes without saying here; that it is not is said above, or below.
         text = text.removesuffix(f", saved in {arguments.resume}")
-        _say(f"{text}; resume with: {_same_command(arguments)}")
+        _say(f"{text}; resume with: {_same_command(arguments, error.trace)}")
         for note in getattr(error, "__notes__", ()):
             _say(note)
     else:
@@ -132,15 +132,18 @@ def _ended(error: RunFailed | RunCancelled, arguments: argparse.Namespace) -> in
     return 130 if isinstance(error, RunInterrupted) else 1
 
 
-def _same_command(arguments: argparse.Namespace) -> str:
+def _same_command(arguments: argparse.Namespace, trace: Trace) -> str:
+    """The command that goes on from there; what was to be refreshed and has run is not run again."""
     words = ["june", "run", arguments.target]
     for one in arguments.input:
         words += ["--input", one]
+    for id in arguments.refresh:
+        if any(id in (node.id, node.step) and (node.status != "done" or node.resumed) for node in trace):
+            words += ["--refresh", id]
     if arguments.concurrency != 16:
         words += ["--concurrency", str(arguments.concurrency)]
     words += ["--resume", arguments.resume]
-    if arguments.keep:
-        words.append("--keep")
+    words += ["--keep"] * arguments.keep + ["--quiet"] * arguments.quiet
     return shlex.join(words)
 
 
