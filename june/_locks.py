@@ -46,11 +46,13 @@ class FileLock:
                 break
             except filelock.Timeout:
                 if os.path.lexists(self._path):
-                    raise SnapshotError(f"{shown} is in use by {self._holder()}") from None
+                    raise SnapshotError(
+                        f"{shown} is in use by {self._holder()}; wait for it, or save to another file"
+                    ) from None
                 # Its holder has just released it; or it cannot be made, and this raises why.
                 os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT, 0o600))
         else:
-            raise SnapshotError(f"{shown} is in use by others, one after the other")
+            raise SnapshotError(f"{shown} is in use by others, one after the other; try again")
         self._lock: Any = lock
         try:
             descriptor = os.open(self._path, os.O_WRONLY | os.O_TRUNC)

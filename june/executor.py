@@ -167,6 +167,10 @@ class Executor:
             except trio.RunFinishedError:
                 pass
 
+    def note_interrupt(self) -> None:
+        """Note that Ctrl-C came when there was nothing left to cut off."""
+        self.cause = "interrupt"
+
     # -- The run.
 
     @trio.lowlevel.enable_ki_protection
@@ -327,8 +331,7 @@ class Executor:
         journal = self.run.journal
         if journal is None or not journal.busy:
             return
-        with trio.CancelScope(shield=True):
-            await trio.to_thread.run_sync(journal.flush)
+        await see_through(journal.flush, self.note_interrupt)
         while self._written:
             self.run.written(*self._written.popleft())
 
@@ -622,6 +625,27 @@ class Executor:
 @trio.lowlevel.disable_ki_protection
 def _let_interrupts_in(watcher: Watcher, what: str, one: TraceNode, text: str | None) -> None:
     watcher(what, one, text)
+
+
+async def see_through(call: Callable[[], object], interrupted: Callable[[], object]) -> None:
+    """
+    Make a call in a thread, whatever comes meanwhile.
+
+    Args:
+        call: What to call.
+
+        interrupted: Called before it if Ctrl-C came that trio has still to deliver. Trio does so where the
+            main task is about to wait, and neither a shield nor its own protection keeps it off.
+    """
+    # Steps may have taken all the threads that trio gives out otherwise.
+    limiter = trio.CapacityLimiter(1)
+    with trio.CancelScope(shield=True):
+        while True:
+            try:
+                await trio.to_thread.run_sync(call, limiter=limiter)
+                return
+            except KeyboardInterrupt:
+                interrupted()
 
 
 def holds(error: BaseException, kind: type[BaseException]) -> bool:

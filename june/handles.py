@@ -16,7 +16,7 @@ import trio
 
 from june._text import add_note, duration
 from june.errors import RunCancelled, RunFailed, RunInterrupted, SnapshotError
-from june.executor import Executor, without
+from june.executor import Executor, see_through, without
 from june.interrupts import ctrl_c
 from june.messages import Usage
 from june.runs import Run
@@ -213,7 +213,7 @@ class Handle(Record):
             except BaseException as caught:
                 raised = caught
             if self._storage is not None:
-                await self._put_away(self._storage, self._succeeded(raised))
+                await self._put_away(self._storage, raised)
             error = self._verdict(raised)
             if raised is not None and _only_cancelled(raised):
                 # The caller's own scope was cancelled, and its cancellation goes on up.
@@ -221,15 +221,16 @@ class Handle(Record):
         finally:
             self._end(error)
 
-    async def _put_away(self, storage: Storage, succeeded: bool) -> None:
+    async def _put_away(self, storage: Storage, raised: BaseException | None) -> None:
         """Bring the file that the run saves to up to date, or remove it."""
-        with trio.CancelScope(shield=True):
-            try:
-                await trio.to_thread.run_sync(storage.end, self.snapshot(), succeeded)
-            except SnapshotError as problem:
-                self._run.note_unwritten(problem)
-            else:
-                self._saved = not storage.gone
+        try:
+            await see_through(
+                lambda: storage.end(self.snapshot(), self._succeeded(raised)), self._executor.note_interrupt
+            )
+        except SnapshotError as problem:
+            self._run.note_unwritten(problem)
+        else:
+            self._saved = not storage.gone
 
     def _succeeded(self, raised: BaseException | None) -> bool:
         run, executor = self._run, self._executor

@@ -13,7 +13,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
-from errno import ENOENT
+from errno import EEXIST
 from time import monotonic
 from typing import Any
 
@@ -222,8 +222,7 @@ class Journal:
         self._dirty = False
         written = self.written
         try:
-            if not os.path.samestat(os.stat(self.path), os.fstat(self._file)):
-                raise FileNotFoundError(ENOENT, "another file has taken its place")
+            self.check_place()
             _disk.sync(self._file)
             if not self._folder_safe:
                 _disk.sync_folder(os.path.dirname(self.path))
@@ -232,6 +231,17 @@ class Journal:
             self._broke(self._broken(error))
         else:
             self.safe = written
+
+    def check_place(self) -> None:
+        """
+        Check that the file is still where it was made.
+
+        Raises:
+            FileNotFoundError: If it is gone.
+            FileExistsError: If another one is there.
+        """
+        if not os.path.samestat(os.stat(self.path), os.fstat(self._file)):
+            raise FileExistsError(EEXIST, "another file has taken its place")
 
     # -- The end.
 

@@ -234,8 +234,9 @@ class _Reader:
                 raise SnapshotError(
                     f"its version is {version!r}, so a newer June wrote it; this one reads version {VERSION}"
                 )
-            self._scheme = fields.get("scheme", SCHEME)
-            self._fresh = fields.get("fresh", False)
+            scheme = fields.get("scheme")
+            self._scheme = scheme if type(scheme) is int else SCHEME
+            self._fresh = fields.get("fresh") is True
         else:
             raise SnapshotError(f"it has a record of kind {kind!r}, so a newer June wrote it")
 
@@ -257,7 +258,8 @@ def _checked(text: bytes) -> bytes | None:
     start = _START.match(text)
     if start is None:
         return None
-    body = text[start.end() :]
+    # An editor may have changed the ends of lines.
+    body = text[start.end() :].removesuffix(b"\r")
     if len(body) != int(start[2]) or _checksum(body) != start[1].decode():
         return None
     return body

@@ -8,7 +8,6 @@ import json
 import os
 import re
 import shutil
-from typing import Any
 
 import attrs
 import msgspec
@@ -24,9 +23,12 @@ _decode_texts = msgspec.json.Decoder(dict[str, str]).decode
 _decode_code = msgspec.json.Decoder(dict[str, dict[str, str]]).decode
 _scan = json.JSONDecoder().raw_decode
 
-_FIELD = re.compile(r'("(?:[^"\\\n]|\\.)*+")\s*:\s*(?=\{)')
-_ENTRY_BEGINS = re.compile(r'\{\s*"cacheKey"')
-_NUMBER = {name: re.compile(rf'"{name}"\s*:\s*(\d{{1,9}})') for name in ("version", "scheme")}
+_KEY = re.compile(r'\s*("(?:[^"\\\n]|\\.)*+")\s*:\s*')
+_LINE = re.compile(r'[{}],?(\n[ \t]*)"')
+_ENTRY_BEGINS = re.compile(r'\{\s*"(?:cacheKey|result|digest|parts|meta)"')
+_GAP = re.compile(r"[\s,]*")
+_STEPS = re.compile(r'"steps"\s*:\s*\{')
+_HEAD = re.compile(r'\s*\{\s*"version"\s*:\s*(\d{1,9})\s*(?:,\s*"scheme"\s*:\s*(\d{1,9}))?')
 
 
 @attrs.frozen
@@ -36,13 +38,15 @@ class Recovered:
 
     Attributes:
         snapshot: All that could be read.
-        lost: What could not, a text for each thing; empty if nothing is damaged, and nothing was done.
+        lost: What could not, a text for each thing; empty if nothing is damaged.
         kept: Where the damaged files are now.
+        written: Whether the file was written: it was damaged, or gone, with only its journal left.
     """
 
     snapshot: Snapshot
     lost: tuple[str, ...]
     kept: tuple[str, ...]
+    written: bool
 
 
 def recover(path: str | os.PathLike[str]) -> Recovered:
@@ -72,30 +76,33 @@ def _recover(shown: str, target: str) -> Recovered:
     journal = journal_of(target)
     found = EMPTY
     lost: list[str] = []
-    damaged: list[str] = []
+    read_files: list[str] = []
     for file in (target, journal):
         try:
             with open(file, "rb") as opened:
                 data = opened.read()
         except FileNotFoundError:
             continue
-        damaged.append(file)
+        read_files.append(file)
         read, problems = _salvage_journal(data) if file == journal else salvage(data)
         found = laid_over(read, found)
         lost += [f"{shown if file == target else journal_of(shown)}: {one}" for one in problems]
-    if not damaged:
+    if not read_files:
         raise FileNotFoundError(f"there is no file {shown}")
-    if not lost:
-        return Recovered(Snapshot.of(found), (), ())
-    if not found.steps:
-        raise SnapshotError(f"no entry in {shown} can be read: {lost[0]}")
-    kept = [(file, _aside(file)) for file in damaged]
+    recovered = Snapshot.of(found)
+    if not lost and target in read_files:
+        return Recovered(recovered, (), (), written=False)
+    if lost and not found.steps:
+        afresh = " and ".join(shown + file[len(target) :] for file in read_files)
+        raise SnapshotError(f"no entry in {shown} can be read: {lost[0]}; to start afresh, remove {afresh}")
+    kept = [(file, _aside(file)) for file in read_files if lost]
     for file, copy in kept:
         shutil.copy2(file, copy)
-    recovered = Snapshot.of(found)
     _disk.replace(target, recovered.to_json())
     _disk.remove_if_there(journal)
-    return Recovered(recovered, tuple(lost), tuple(copy for _, copy in kept))
+    return Recovered(
+        recovered, tuple(lost), tuple(shown + copy[len(target) :] for _, copy in kept), written=True
+    )
 
 
 def _aside(path: str) -> str:
@@ -118,52 +125,85 @@ def salvage(data: bytes) -> tuple[SnapshotData, list[str]]:
         problem = str(error)
     # What is not UTF-8 becomes lone surrogates, which no JSON of a snapshot has.
     text = data.decode("utf-8", "surrogateescape")
-    numbers = {name: int(match[1]) for name, pattern in _NUMBER.items() if (match := pattern.search(text))}
-    if numbers.get("version", VERSION) > VERSION:
+    head = _HEAD.match(text)
+    if head is not None and int(head[1]) > VERSION:
         raise SnapshotError(problem)
     scan = _Scan(text)
     scan.run()
-    found = SnapshotData(scan.steps, scan.unsaved, scan.code, scheme=numbers.get("scheme", SCHEME))
-    return found, [problem, *scan.lost]
+    scheme = int(head[2]) if head is not None and head[2] else SCHEME
+    return SnapshotData(scan.steps, scan.unsaved, scan.code, scheme, scan.extra), [problem, *scan.lost]
 
 
 class _Scan:
-    """Looks through a text for what a snapshot is made of, wherever it stands."""
+    """Goes through a text that should be a snapshot, and where it is damaged looks for where to go on."""
 
     def __init__(self, text: str) -> None:
         self.steps: dict[str, AnyEntry] = {}
         self.unsaved: dict[str, str] = {}
         self.code: dict[str, dict[str, str]] = {}
+        self.extra: dict[str, msgspec.Raw] = {}
         self.lost: list[str] = []
         self._text = text
 
     def run(self) -> None:
-        position = 0
-        while (field := _FIELD.search(self._text, position)) is not None:
-            position = self._take(field)
+        steps = _STEPS.search(self._text)
+        position = self._entries(0 if steps is None else steps.end() - 1)
+        # What stands beside the steps stands behind them, as June writes it.
+        for name in ("unsaved", "code"):
+            found = [*re.finditer(rf'"{name}"\s*:\s*(?=\{{)', self._text[position:])]
+            if found:
+                self._table(name, position + found[-1].end())
 
-    def _take(self, field: re.Match[str]) -> int:
-        """Take what a field holds, if it is any of those; give where to go on."""
-        start = field.end()
-        name = json.loads(field[1], strict=False)
-        is_entry = _ENTRY_BEGINS.match(self._text, start) is not None
-        if not is_entry and name not in ("unsaved", "code"):
-            return start + 1
+    def _entries(self, position: int) -> int:
+        """Take entries, from where the object begins that has them; give where the last of them ends."""
+        text = self._text
+        # What begins each entry: where that is a new line, as June writes them, nothing else begins one so.
+        line = _LINE.match(text, position) or _LINE.search(text, position)
+        separator = "" if line is None else line[1]
+        begins = re.compile(re.escape(separator) + r'(?="(?:[^"\\\n]|\\.)*+"\s*:\s*\{)')
+        at = position + 1
+        while True:
+            gap = _GAP.match(text, at)
+            key = None if gap is None or separator not in gap[0] else _KEY.match(text, gap.end())
+            if key is not None:
+                taken = self._entry(key)
+                if taken is not None:
+                    position = at = taken
+                    continue
+                at = key.end()
+            elif "\n" not in separator and gap is not None and text[gap.end() : gap.end() + 1] == "}":
+                return position
+            found = begins.search(text, at)
+            while found is not None and not self._is_entry(found.end()):
+                found = begins.search(text, found.end() + 1)
+            if found is None:
+                return position
+            at = found.start()
+
+    def _is_entry(self, position: int) -> bool:
+        """Tell whether an entry begins here, whole or not."""
+        key = _KEY.match(self._text, position)
+        if key is None:
+            return False
         try:
+            value, _ = _scan(self._text, key.end())
+        except (ValueError, RecursionError):
+            # It is damaged itself, which is to be said.
+            return _ENTRY_BEGINS.match(self._text, key.end()) is not None
+        return isinstance(value, dict) and "cacheKey" in value
+
+    def _entry(self, key: re.Match[str]) -> int | None:
+        """Take the entry of a key, or say what is wrong with it; give where it ends, or None."""
+        end = None
+        try:
+            name = json.loads(key[1], strict=False)
             name.encode()
-            _, end = _scan(self._text, start)
-            raw = msgspec.Raw(self._text[start:end].encode())
-            if is_entry:
-                self._keep(name, read_entry(f"steps.{name}", raw))
-            elif name == "unsaved":
-                self.unsaved.update(_decode_texts(raw))
-            else:
-                self.code.update(_decode_code(raw))
+            _, end = _scan(self._text, key.end())
+            entry = read_entry(f"steps.{name}", msgspec.Raw(self._text[key.end() : end].encode()))
+            self._keep(name, entry)
         except (ValueError, RecursionError, SnapshotError, msgspec.DecodeError) as error:
-            if is_entry:
-                at = len(self._text[:start].encode("utf-8", "surrogateescape"))
-                self.lost.append(f"{name!r}, at byte {at}, is damaged: {_reason(error)}")
-            return start + 1
+            at = len(self._text[: key.end()].encode("utf-8", "surrogateescape"))
+            self.lost.append(f"the entry {key[1]}, at byte {at}, is damaged: {_reason(error)}")
         return end
 
     def _keep(self, id: str, entry: Entry) -> None:
@@ -175,10 +215,21 @@ class _Scan:
         )
         if not fits:
             raise SnapshotError("its result does not fit its digest")
-        self.steps[id] = entry
+        self.steps.setdefault(id, entry)
+
+    def _table(self, name: str, position: int) -> None:
+        try:
+            _, end = _scan(self._text, position)
+            raw = self._text[position:end].encode()
+            if name == "unsaved":
+                self.unsaved = _decode_texts(raw)
+            else:
+                self.code = _decode_code(raw)
+        except (ValueError, RecursionError, msgspec.DecodeError) as error:
+            self.lost.append(f'"{name}" is damaged: {_reason(error)}')
 
 
-def _reason(error: Any) -> str:
+def _reason(error: Exception) -> str:
     if isinstance(error, UnicodeError):
         return "it is not valid UTF-8"
     if isinstance(error, RecursionError):

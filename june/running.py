@@ -367,11 +367,13 @@ async def run_resumable_async(
         trio.Cancelled: If the task is cancelled; the file then holds everything that has finished.
         RuntimeError: Outside of trio.
     """
-    _require_trio("run_resumable_async")
-    storage = await trio.to_thread.run_sync(Storage, path, keep)
+    _require_trio("run_resumable_async", instead="run_resumable(...)")
+    # The caller may have taken all the threads that trio gives out otherwise.
+    limiter = trio.CapacityLimiter(1)
+    storage = await trio.to_thread.run_sync(Storage, path, keep, limiter=limiter)
     try:
         handle = _prepare_to_save("run_resumable_async", targets, options, storage)
-        await trio.to_thread.run_sync(storage.begin, handle.snapshot())
+        await trio.to_thread.run_sync(storage.begin, handle.snapshot(), limiter=limiter)
         handle._save_to(storage)
         await handle._execute()
         return handle._outcome()
@@ -444,8 +446,6 @@ def _refuse_trio(caller: str) -> None:
         raise RuntimeError(f"{caller}() blocks, and trio is running here; use: await {caller}_async(...)")
 
 
-def _require_trio(caller: str) -> None:
+def _require_trio(caller: str, instead: str = "run(...), or start(...) and await its handle") -> None:
     if running_loop() != "trio":
-        raise RuntimeError(
-            f"{caller}() works inside trio only; use run(...), or start(...) and await its handle"
-        )
+        raise RuntimeError(f"{caller}() works inside trio only; use {instead}")

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 
 from june import _disk
 from june._locks import FileLock
@@ -50,6 +51,9 @@ class Storage:
         self.journal: Journal | None = None
         self.gone = False
         self._keep = keep
+        # Held while the file is brought up to date at the end, which may go on in a thread that nobody waits
+        # for any more.
+        self._ending = threading.Lock()
         # Relative to where this process is now; a step may go elsewhere.
         self._path = os.path.realpath(self.shown)
         self._journal_path = journal_of(self._path)
@@ -123,19 +127,27 @@ class Storage:
         Raises:
             SnapshotError: If it cannot be written. The file and the journal are as they were.
         """
+        with self._ending:
+            try:
+                if self.journal is not None:
+                    self._end(self.journal, snapshot, succeeded and not self._keep)
+            except OSError as error:
+                raise storage_error(self.shown, error) from error
+            finally:
+                self._let_go()
+
+    def _end(self, journal: Journal, snapshot: Snapshot, remove: bool) -> None:
         try:
-            if self.journal is not None:
-                remove = succeeded and not self._keep
-                self.journal.close(sync=not remove)
-                if remove:
-                    self._remove()
-                else:
-                    self._fold(snapshot)
-                    _disk.remove_if_there(self._journal_path)
-        except OSError as error:
-            raise storage_error(self.shown, error) from error
-        finally:
-            self.release()
+            journal.check_place()
+        except FileNotFoundError:
+            # Somebody has removed it; what it held can still be saved.
+            pass
+        journal.close(sync=not remove)
+        if remove:
+            self._remove()
+        else:
+            self._fold(snapshot)
+            _disk.remove_if_there(self._journal_path)
 
     def _remove(self) -> None:
         # In this order, and with the wait between: a journal that goes with a file that is gone counts for
@@ -156,14 +168,25 @@ class Storage:
         Raises:
             SnapshotError: If it cannot be written, or somebody else has it by now.
         """
-        try:
-            self._lock = FileLock(self._path, self.shown)
-            self._fold(snapshot)
-        except OSError as error:
-            raise storage_error(self.shown, error) from error
+        with self._ending:
+            try:
+                self._lock = FileLock(self._path, self.shown)
+                self._fold(snapshot)
+            except OSError as error:
+                raise storage_error(self.shown, error) from error
+            finally:
+                self._let_go()
 
     def release(self) -> None:
         """Let others have the file, and leave what is there as it is; nothing happens if that is done."""
+        # Where the end is still under way, it does so itself.
+        if self._ending.acquire(blocking=False):
+            try:
+                self._let_go()
+            finally:
+                self._ending.release()
+
+    def _let_go(self) -> None:
         if self.journal is not None:
             self.journal.close(sync=False)
         self._lock.release()

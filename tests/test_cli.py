@@ -186,7 +186,10 @@ def again(number: int) -> int:
     assert main(["run", "flows_for_cli.py:again", "--input", "number=1", "--resume", "run.json"]) == 0
     said = capsys.readouterr()
     assert said.out == "2\n"
-    assert f"june run: run.json is in use by another run in this process, {os.getpid()}\n" in said.err
+    assert (
+        f"june run: run.json is in use by another run in this process, {os.getpid()}; wait for it, or save to another file\n"
+        in said.err
+    )
 
 
 def test_a_whole_file_runs_what_nothing_else_needs(flows, capsys):

@@ -52,6 +52,12 @@ async def slow(quick: int, how: str) -> int:
                     pass
             await trio.sleep_forever()
 
+@step(id="blind")
+def blind(quick: int) -> int:
+    say("ready")
+    time.sleep(0.3)
+    return 1
+
 @step(id="stuck", when=lambda how: say("ready") or time.sleep(3600))
 async def stuck(how: str) -> int:
     return 1
@@ -146,6 +152,25 @@ def test_once_saves_and_says_how_to_go_on(tmp_path: Path, number: signal.Signals
     assert list(Snapshot.from_json((tmp_path / "my run.json").read_bytes())) == ["quick"]
 
 
+@pytest.mark.parametrize("attempt", range(4))
+def test_once_saves_where_a_thread_runs(tmp_path: Path, attempt: int) -> None:
+    """The interrupt finds the event loop waiting for a thread, and the file is brought up to date all the same."""
+    process = Process(
+        tmp_path,
+        JUNE.replace("{handler}", "default_int_handler"),
+        "run",
+        "flow.py:blind",
+        "--resume",
+        "run.json",
+    )
+    process.send_when("ready", signal.SIGINT)
+    code, _, err = process.end()
+    assert (code, err.splitlines()[-1]) == (
+        130, "interrupted: 1 of 2 steps done; resume with: june run flow.py:blind --resume run.json",
+    )  # fmt: skip
+    assert [path.name for path in tmp_path.glob("run*")] == ["run.json"]
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.parametrize("how", ["unwilling", "blocking", "spinning"])
 def test_twice_leaves_at_once(tmp_path: Path, how: str, number: signal.Signals) -> None:
@@ -191,6 +216,14 @@ def test_sigterm_is_heard_where_ctrl_c_is_not(tmp_path: Path) -> None:
     assert (code, out) == (130, "cancelled\n")
     assert "interrupted: 1 of 3 steps done" in err
     assert list(Snapshot.from_json((tmp_path / "run.json").read_bytes())) == ["quick"]
+
+
+def test_before_anything_ran_it_says_so(tmp_path: Path) -> None:
+    """While the file of the steps is imported, an interrupt is no traceback."""
+    process = june(tmp_path, "willing")
+    (tmp_path / "flow.py").write_text("import time\nprint('ready', flush=True)\ntime.sleep(3600)\n")
+    process.send_when("ready", signal.SIGTERM)
+    assert process.end() == (130, "", "interrupted before anything ran\n")
 
 
 def test_without_a_file_it_says_what_is_lost(tmp_path: Path) -> None:

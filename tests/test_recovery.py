@@ -86,7 +86,7 @@ def test_a_changed_byte_costs_the_entry_that_it_is_in(saved: Snapshot) -> None:
                 # An id or a key that changed is another step's; it will not be taken for this one's.
                 same = [id for id, (key, _) in found.items() if id in before and before[id][0] == key]
                 assert all(found[id] == before[id] for id in same), position
-                assert len(same) >= 2
+                assert len(same) >= 2, (position, byte)
 
 
 def test_what_is_lost_is_named_and_the_damaged_file_kept(tmp_path: Path, saved: Snapshot, capsys) -> None:
@@ -101,13 +101,13 @@ def test_what_is_lost_is_named_and_the_damaged_file_kept(tmp_path: Path, saved: 
     assert lines[0].startswith(f"{path}: this is not a snapshot: not a JSON object (JSON is malformed: ")
     assert (
         lines[1]
-        == f"{path}: 'hosts', at byte {at}, is damaged: Expecting property name enclosed in double quotes"
+        == f'{path}: the entry "hosts", at byte {at}, is damaged: Expecting property name enclosed in double quotes'
     )
     assert lines[2] == f"{path} has 2 steps now; as it was: {path}.damaged"
     assert (tmp_path / "a.json.damaged").read_bytes() == data
     assert list(Snapshot.load(path)) == ["plan", "odd"]
     assert main(["snapshot", "recover", str(path)]) == 0
-    assert capsys.readouterr().out == f"{path} is not damaged: it has 2 steps\n"
+    assert capsys.readouterr().out == f"nothing is damaged: {path} has 2 steps\n"
     path.write_bytes(data)
     main(["snapshot", "recover", str(path)])
     assert (tmp_path / "a.json.damaged-2").read_bytes() == data
@@ -232,3 +232,54 @@ def test_a_result_that_looks_like_an_entry_is_none(tmp_path: Path) -> None:
     path.write_bytes(run(copy).snapshot().to_json()[:-3])
     assert list(recover(path).snapshot) == ["copy"]
     assert json.loads(path.read_bytes())["version"] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "kept", "lost"),
+    [
+        # A result's own "version" is not the file's.
+        ('{"versioo":1,"steps":{"pkg":{"cacheKey":"k","result":{"version":3}},"q":{"cacheKey":"l","result":1}}}',
+         {"pkg": {"version": 3}, "q": 1}, []),
+        ('{"steps":{"a":{"cacheKey":"k","result":{"version":3}}},"version":1,}', {"a": {"version": 3}}, []),
+        # Fields come in any order.
+        ('{"version":1,"steps":{"a":{"result":1,"cacheKey":"k"},"b":{"cacheKey":"l","result":2},"c":{"cacheKey":"m"}}}',
+         {"a": 1, "b": 2}, ["c"]),
+        # A key that no JSON has.
+        (r'{"version":1,"steps":{"q":{"cacheKey":"k","result":2},"a\qb":{"cacheKey":"l","result":3}}}', {"q": 2}, [r"a\qb"]),
+        (r'{"version":1,"steps":{"a":{"cacheKey":"k","result":{"C:\user":{"x":1}}},"q":{"cacheKey":"l","result":2}}}',
+         {"q": 2}, ["a"]),
+        # What looks like an entry elsewhere.
+        ('{"version":1,"steps":{"plan":{"cacheKey":"k","result":"new"},"z":{"cacheKey":"l"}},'
+         '"backup":{"steps":{"plan":{"cacheKey":"m","result":"old"}}}}', {"plan": "new"}, ["z"]),
+        ('{"version":1,"steps":{"plan":{"cacheKey":"k","result":"new"},'
+         '"log":{"cacheKey":"l","digest":"no","result":{"steps":{"plan":{"cacheKey":"m","result":"old"}}}}}',
+         {"plan": "new"}, ["log"]),
+    ],
+)  # fmt: skip
+def test_files_of_other_hands(text: str, kept: dict[str, object], lost: list[str]) -> None:
+    """What any program may write is recovered too, and nothing of what only looks like it."""
+    data, problems = salvage(text.encode())
+    assert {id: json.loads(bytes(entry.data())) for id, entry in data.steps.items()} == kept
+    assert [problem.split('"')[1] for problem in problems[1:]] == lost
+
+
+def test_a_journal_whose_file_is_gone_is_written_out(tmp_path: Path, capsys) -> None:
+    """Such a journal counts for nothing any more; who asks for it has what is in it."""
+    path = tmp_path / "a.json"
+    run_resumable(plan, path=path, keep=True, inputs={"service": "a"})
+    journal: list[bytes] = []
+
+    @step(id="fails")
+    def fails(hosts: list[dict[str, int]]) -> int:
+        journal.append(Path(journal_of(str(path))).read_bytes())
+        raise ValueError("no")
+
+    with pytest.raises(RunFailed):
+        run_resumable(fails, path=path, inputs={"service": "a"})
+    path.unlink()
+    Path(journal_of(str(path))).write_bytes(journal[0])
+    with pytest.raises(FileNotFoundError):
+        Snapshot.load(path)
+    assert main(["snapshot", "recover", str(path)]) == 0
+    assert capsys.readouterr().out == f"{path} has 1 step now\n"
+    assert list(Snapshot.load(path)) == ["hosts"] and [one.name for one in tmp_path.iterdir()] == ["a.json"]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import trio
+import trio.testing
 
 from june import (
     GraphError,
@@ -327,7 +328,7 @@ async def test_it_works_in_trio(path: Path) -> None:
 
 def test_outside_of_trio_there_is_run_resumable(path: Path) -> None:
     """The one for trio does not start another loop."""
-    with pytest.raises(RuntimeError, match="works inside trio only"):
+    with pytest.raises(RuntimeError, match=r"works inside trio only; use run_resumable\(\.\.\.\)"):
         asyncio.run(run_resumable_async(plan, path=path))  # type: ignore[arg-type]
     assert names(path.parent) == []
 
@@ -441,6 +442,66 @@ async def test_a_step_is_cancelled_while_its_line_is_written(path: Path, monkeyp
             nursery.start_soon(cut_off)
             await run_resumable_async(size, path=path, inputs={"service": "web"})
     assert list(Snapshot.load(path)) == ["plan", "book"]
+
+
+async def test_all_threads_may_be_taken(path: Path) -> None:
+    """Where the program's own threads have taken all that trio gives out, a run begins and ends all the same."""
+    release = threading.Event()
+    limit = int(trio.to_thread.current_default_thread_limiter().total_tokens)
+    async with trio.open_nursery() as nursery:
+        for _ in range(limit):
+            nursery.start_soon(trio.to_thread.run_sync, release.wait)
+        await trio.testing.wait_all_tasks_blocked()
+        assert (
+            await run_resumable_async(size, path=path, keep=True, inputs={"service": "web"})
+        ).result == 8 * LARGE
+        release.set()
+
+
+def test_a_file_that_is_left_is_not_let_go(path: Path, monkeypatch) -> None:
+    """While a thread that nobody waits for any more brings the file up to date, nobody else gets it."""
+    from june import _disk
+    from june.storage import Storage
+
+    storage = Storage(path, keep=True)
+    snapshot = run(plan, inputs={"service": "web"}).snapshot()
+    storage.begin(snapshot)
+    folding, go_on = threading.Event(), threading.Event()
+
+    def sync_folder(folder: str, real=_disk.sync_folder) -> None:
+        folding.set()
+        assert go_on.wait(60)
+        real(folder)
+
+    monkeypatch.setattr(_disk, "sync_folder", sync_folder)
+    thread = threading.Thread(target=storage.end, args=(snapshot, True))
+    thread.start()
+    assert folding.wait(60)
+    storage.release()
+    with pytest.raises(SnapshotError, match="in use by another run in this process"):
+        Storage(path, keep=True)
+    go_on.set()
+    thread.join()
+    Storage(path, keep=True).release()
+    assert names(path.parent) == ["run.json"]
+
+
+def test_a_journal_of_another_run_is_left_alone(path: Path) -> None:
+    """Where somebody has removed the lock, and another run has begun, what that one saves stays."""
+
+    @step(id="robbed")
+    def robbed(size: int) -> int:
+        for name in ("run.json.lock", "run.json.journal"):
+            (path.parent / name).unlink()
+        (path.parent / "run.json.journal").write_bytes(b"another's")
+        return 1
+
+    with pytest.raises(RunFailed) as failed:
+        run_resumable(robbed, path=path, inputs={"service": "web"})
+    (problem,) = failed.value.exceptions
+    assert isinstance(problem, SnapshotError) and "another file has taken its place" in str(problem)
+    assert Path(f"{path}.journal").read_bytes() == b"another's" and not path.exists()
+    assert set(failed.value.snapshot()) == {"plan", "book", "size", "robbed"}
 
 
 async def test_plain_runs_write_nothing(path: Path, monkeypatch) -> None:

@@ -16,6 +16,7 @@ import msgspec
 from june._text import duration
 from june.cli._targets import UsageError, find, own_traceback, parse_inputs
 from june.errors import GraphError, InputError, RunCancelled, RunFailed, RunInterrupted, SnapshotError
+from june.graphs import Graph
 from june.handles import RunResult
 from june.interrupts import LeftAtOnce, sigterm_as_ctrl_c
 from june.running import RunOptions, run, run_resumable
@@ -51,30 +52,36 @@ def add_to(commands: Any) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Run what was asked for, print its result, and give the exit code."""
     try:
-        wanted = find(arguments.target)
-        if arguments.keep and arguments.resume is None:
-            raise UsageError("--keep goes with --resume PATH, which says what to keep")
-        options: RunOptions = {
-            "inputs": parse_inputs(arguments.input, wanted),
-            "refresh": arguments.refresh,
-            "concurrency": arguments.concurrency,
-            "on_update": None if arguments.quiet else _show,
-        }
         with sigterm_as_ctrl_c():
-            if arguments.resume is None:
-                result = run(wanted, **options)
-            else:
-                result = run_resumable(wanted, path=arguments.resume, keep=arguments.keep, **options)
+            wanted, result = _run(arguments)
     except (GraphError, InputError, SnapshotError, UsageError, ValueError) as error:
         # The library speaks of its own arguments.
         _say("june run: " + re.sub(r"pass inputs=\{'(\w+)': \.\.\.\}", r"pass --input \1=VALUE", str(error)))
         return 2
     except (RunFailed, RunCancelled) as error:
         return _ended(error, arguments)
+    except KeyboardInterrupt:
+        _say("interrupted before anything ran")
+        return 130
     if not arguments.quiet:
         _say(_summary(result))
     _print(result.result if not wanted.single else (result.result,))
     return 0
+
+
+def _run(arguments: argparse.Namespace) -> tuple[Graph, RunResult[Any]]:
+    wanted = find(arguments.target)
+    if arguments.keep and arguments.resume is None:
+        raise UsageError("--keep goes with --resume PATH, which says what to keep")
+    options: RunOptions = {
+        "inputs": parse_inputs(arguments.input, wanted),
+        "refresh": arguments.refresh,
+        "concurrency": arguments.concurrency,
+        "on_update": None if arguments.quiet else _show,
+    }
+    if arguments.resume is None:
+        return wanted, run(wanted, **options)
+    return wanted, run_resumable(wanted, path=arguments.resume, keep=arguments.keep, **options)
 
 
 def _show(update: Update) -> None:

@@ -38,10 +38,10 @@ def _recover(arguments: argparse.Namespace) -> int:
         print(f"june snapshot recover: {error.strerror or error}", file=sys.stderr)
         return 2
     steps = "1 step" if len(done.snapshot) == 1 else f"{len(done.snapshot)} steps"
-    if not done.lost:
-        print(f"{arguments.path} is not damaged: it has {steps}")
+    if not done.written:
+        print(f"nothing is damaged: {arguments.path} has {steps}")
         return 0
     for text in done.lost:
         print(text)
-    print(f"{arguments.path} has {steps} now; as it was: {', '.join(done.kept)}")
+    print(f"{arguments.path} has {steps} now" + ("; as it was: " + ", ".join(done.kept) if done.kept else ""))
     return 0
