@@ -5,6 +5,7 @@ Locks: one run at a time for each snapshot file.
 from __future__ import annotations
 
 import os
+import re
 import socket
 from typing import Any
 
@@ -12,6 +13,7 @@ from june import _disk
 from june.errors import SnapshotError
 
 _TRIES = 100
+_CONTENT = re.compile(rb"(?:\d+ [^\s]+\n)?|\d+(?: [^\s]*)?|\0*")
 
 
 class FileLock:
@@ -34,11 +36,16 @@ class FileLock:
 
         Raises:
             SnapshotError: If somebody else holds it; the text says who.
-            OSError: If the lock's file cannot be written.
+            OSError: If the lock's file cannot be written, or is no ordinary file.
         """
         import filelock  # not above: it takes longer to import than trio
 
         self._path = path + ".lock"
+        if not self._is_lock():
+            raise SnapshotError(
+                f"{shown}.lock should be the lock of {shown}, but is another file; "
+                "remove it, or save elsewhere"
+            )
         lock = filelock.FileLock(self._path, mode=0o600, thread_local=False)
         for _ in range(_TRIES):
             try:
@@ -63,6 +70,17 @@ class FileLock:
         except OSError:
             # Only messages need to know; Windows lets nobody else write to a file that is locked.
             pass
+
+    def _is_lock(self) -> bool:
+        """Tell whether the lock's file is not there yet, or one that June has made."""
+        try:
+            with open(self._path, "rb") as file:
+                return _CONTENT.fullmatch(file.read(300)) is not None
+        except FileNotFoundError:
+            return True
+        except PermissionError:
+            # Windows lets nobody read a file that is locked.
+            return True
 
     def _holder(self) -> str:
         try:

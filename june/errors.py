@@ -114,7 +114,21 @@ class ApprovalRejected(JuneError):
 
 
 class ModelError(JuneError):
-    """A model, or the server it runs on, failed or gave an answer that cannot be used."""
+    """
+    A model, or the server it runs on, failed or gave an answer that cannot be used.
+
+    Attributes:
+        status: The HTTP status of the last answer, or None where there was none.
+        text: The last text that the model gave, where that is what cannot be used; else None.
+    """
+
+    def __init__(self, message: str, status: int | None = None, text: str | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.text = text
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (str(self), self.status, self.text)
 
 
 class ToolError(JuneError):

@@ -278,11 +278,12 @@ class Handle(Record):
             add_note(problem, "raised by on_update, which fails the run")
             failures.append(problem)
         headline = f"{_counted(len(failures))} failed"
-        if run.unwritten is not None:
-            if not failures:
-                headline = str(run.unwritten)
-            failures.append(run.unwritten)
-        return RunFailed(f"{headline}: {self._progress()}", failures, self) if failures else None
+        if run.unwritten is None:
+            return RunFailed(f"{headline}: {self._progress()}", failures, self) if failures else None
+        headline = f"{headline}, and {run.unwritten}" if failures else str(run.unwritten)
+        rest = "" if self._saved else "; the error's snapshot() has all that finished"
+        failures.append(run.unwritten)
+        return RunFailed(f"{headline} ({self._progress()}{rest})", failures, self)
 
     def interrupted(self) -> RunInterrupted:
         """Give the error for Ctrl-C, also for one that came when the run was over already."""

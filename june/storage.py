@@ -58,11 +58,11 @@ class Storage:
         self._path = os.path.realpath(self.shown)
         self._journal_path = journal_of(self._path)
         self._new_path = self._journal_path + ".new"
+        self._check()
         try:
-            self._check()
             self._lock = FileLock(self._path, self.shown)
         except OSError as error:
-            raise storage_error(self.shown, error) from error
+            raise storage_error(f"{self.shown}.lock", error) from error
         try:
             self.snapshot = self._load()
         except BaseException:
@@ -71,6 +71,8 @@ class Storage:
 
     def _check(self) -> None:
         folder = os.path.dirname(self._path)
+        if not self.shown:
+            raise SnapshotError("path is empty; name the file to save to")
         if not os.path.isdir(folder):
             link = " (it is a link)" if os.path.islink(self.shown) else ""
             raise SnapshotError(f"{self.shown} cannot be written: there is no folder {folder}{link}")
@@ -78,6 +80,8 @@ class Storage:
             mode = os.stat(self._path).st_mode
         except FileNotFoundError:
             return
+        except OSError as error:
+            raise storage_error(self.shown, error) from error
         if not stat.S_ISREG(mode):
             raise SnapshotError(f"{self.shown} is {'a folder' if stat.S_ISDIR(mode) else 'no ordinary file'}")
 
@@ -87,7 +91,9 @@ class Storage:
         except FileNotFoundError:
             return None
         except OSError as error:
-            raise SnapshotError(f"{self.shown} cannot be read: {error.strerror or error}") from error
+            journal = error.filename == self._journal_path
+            shown = journal_of(self.shown) if journal else self.shown
+            raise SnapshotError(f"{shown} cannot be read: {error.strerror or error}") from error
 
     def begin(self, snapshot: Snapshot) -> Journal:
         """
@@ -144,22 +150,11 @@ class Storage:
             pass
         journal.close(sync=not remove)
         if remove:
-            self._remove()
+            self.gone = True
+            _remove(self._path)
         else:
             self._fold(snapshot)
             _disk.remove_if_there(self._journal_path)
-
-    def _remove(self) -> None:
-        # In this order, and with the wait between: a journal that goes with a file that is gone counts for
-        # nothing, while a file without its journal would lack what has finished in this run.
-        self.gone = True
-        try:
-            _disk.remove(self._path)
-        except FileNotFoundError:
-            pass
-        else:
-            _disk.sync_folder(os.path.dirname(self._path))
-        _disk.remove_if_there(self._journal_path)
 
     def restore(self, snapshot: Snapshot) -> None:
         """
@@ -190,3 +185,33 @@ class Storage:
         if self.journal is not None:
             self.journal.close(sync=False)
         self._lock.release()
+
+
+def discard(path: str) -> None:
+    """
+    Remove a snapshot file and its journal.
+
+    Raises:
+        SnapshotError: If they cannot be removed, or a run has them in use.
+    """
+    target = os.path.realpath(path)
+    try:
+        lock = FileLock(target, path)
+        try:
+            _remove(target)
+        finally:
+            lock.release()
+    except OSError as error:
+        raise SnapshotError(f"{path} cannot be removed: {error.strerror or error}") from error
+
+
+def _remove(path: str) -> None:
+    # In this order, and with the wait between: a journal that goes with a file that is gone counts for
+    # nothing, while a file without its journal would lack what has finished in this run.
+    try:
+        _disk.remove(path)
+    except FileNotFoundError:
+        pass
+    else:
+        _disk.sync_folder(os.path.dirname(path))
+    _disk.remove_if_there(journal_of(path))

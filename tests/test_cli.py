@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import io
 import json
 import os
+import pickle  # noqa: F401 # is not to be imported first where sys.modules is not what it was
+import re
+import shlex
 import subprocess
 import sys
+import tempfile
 import textwrap
 
 import pytest
@@ -170,6 +176,76 @@ def test_keep_leaves_the_file_after_success(flows, capsys):
     capsys.readouterr()
     assert main(arguments) == 0
     assert capsys.readouterr().err.splitlines() == ["done: 0 of 2 steps ran, 2 reused"]
+
+
+def test_a_result_that_cannot_be_printed_is_not_lost(flows, capsys, monkeypatch):
+    """The file is removed when the result has been printed, not before; the command that is shown prints it."""
+
+    class Full(io.StringIO):
+        def write(self, text: str) -> int:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    arguments = ["run", "flows_for_cli.py:words", "--input", "service=web", "--resume", "run.json"]
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "stdout", Full())
+        assert main(arguments) == 1
+    assert capsys.readouterr().err.splitlines()[-1] == (
+        "june run: the result could not be printed: No space left on device; to print it, run: june "
+        + " ".join(arguments)
+    )
+    assert list(Snapshot.load("run.json")) == ["plan", "words"]
+    assert main(arguments) == 0
+    said = capsys.readouterr()
+    assert json.loads(said.out) == ["Plan", "web", "on", "2026-01-01"]
+    assert said.err.splitlines() == ["done: 0 of 2 steps ran, 2 reused"]
+    assert not list(flows.parent.glob("run.json*"))
+
+
+def test_what_cannot_be_saved_is_saved_elsewhere(flows, capsys, monkeypatch):
+    """Where the disk is full, what finished goes to another, and the command that is shown finds it there."""
+    from june import _disk
+
+    def write(descriptor: int, data: bytes) -> int:
+        if broken and b"entry" in data:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return os.write(descriptor, data)
+
+    def rename(source: str, target: str) -> None:
+        if broken and target.endswith("run.json"):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        os.replace(source, target)
+
+    broken = [True]
+    monkeypatch.setattr(_disk, "write", write)
+    monkeypatch.setattr(_disk, "rename", rename)
+    monkeypatch.setattr(tempfile, "tempdir", str(flows.parent))
+    assert main(["run", "flows_for_cli.py:words", "--input", "service=web", "--resume", "run.json"]) == 1
+    *_, first, last = capsys.readouterr().err.splitlines()
+    assert first == (
+        "run.json.journal cannot be written: No space left on device (0 of 2 steps done; the error's snapshot() "
+        "has all that finished)"
+    )
+    shown = re.fullmatch(
+        r"what finished is saved in (.*); once run.json can be written, go on with: june (.*)", last
+    )
+    assert shown is not None
+    assert list(Snapshot.load(shown[1])) == ["plan"]
+    broken.clear()
+    assert main(shlex.split(shown[2])) == 0
+    assert capsys.readouterr().err.splitlines()[-1] == "done: 1 of 2 steps ran, 1 reused"
+
+
+def test_a_snapshot_to_start_from_is_left_as_it_is(flows, capsys):
+    """--snapshot is read, and not written to."""
+    arguments = ["run", "flows_for_cli.py:plan", "--input", "service=web"]
+    assert main([*arguments, "--resume", "run.json", "--keep"]) == 0
+    before = flows.with_name("run.json").read_bytes()
+    capsys.readouterr()
+    assert main([*arguments, "--snapshot", "run.json"]) == 0
+    assert capsys.readouterr().err.splitlines() == ["done: 0 of 1 steps ran, 1 reused"]
+    assert flows.with_name("run.json").read_bytes() == before
+    assert main([*arguments, "--snapshot", "no.json"]) == 2
+    assert capsys.readouterr().err == "june run: --snapshot no.json: No such file or directory\n"
 
 
 def test_a_file_in_use_is_left_alone(flows, capsys):

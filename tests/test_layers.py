@@ -10,8 +10,9 @@ import pytest
 import june
 
 LAYERS = [
-    ["errors", "_text", "messages"],
-    ["_disk"],
+    ["errors", "_text"],
+    ["messages", "_disk"],
+    ["models"],
     ["_signatures", "codec", "fingerprints", "traces", "_locks"],
     ["retries"],
     ["steps"],

@@ -383,10 +383,10 @@ def test_an_interrupt_saves(path: Path) -> None:
 
 def test_an_interrupt_that_comes_too_late_finds_the_file(path: Path, monkeypatch) -> None:
     """Where the file of a run that succeeded is removed already, whoever hears of an interrupt still has it."""
-    from june.storage import Storage
+    from june import storage
 
-    def remove(self: Storage, real=Storage._remove) -> None:
-        real(self)
+    def remove(path: str, real=storage._remove) -> None:
+        real(path)
         trio.from_thread.run_sync(handle_of_ctrl_c)
 
     def handle_of_ctrl_c() -> None:
@@ -394,7 +394,7 @@ def test_an_interrupt_that_comes_too_late_finds_the_file(path: Path, monkeypatch
         trio.lowlevel.current_task()  # it is a task that is protected
         trio._core._run.GLOBAL_RUN_CONTEXT.runner.deliver_ki()
 
-    monkeypatch.setattr(Storage, "_remove", remove)
+    monkeypatch.setattr(storage, "_remove", remove)
     with pytest.raises(RunInterrupted):
         run_resumable(size, path=path, inputs={"service": "web"})
     assert names(path.parent) == ["run.json"] and list(Snapshot.load(path)) == ["plan", "book", "size"]

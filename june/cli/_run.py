@@ -9,6 +9,7 @@ import os
 import re
 import shlex
 import sys
+import tempfile
 from typing import Any
 
 import msgspec
@@ -20,6 +21,8 @@ from june.graphs import Graph
 from june.handles import RunResult
 from june.interrupts import LeftAtOnce, sigterm_as_ctrl_c
 from june.running import RunOptions, run, run_resumable
+from june.snapshots import Snapshot
+from june.storage import discard
 from june.traces import SETTLED, Trace, Update
 
 
@@ -41,6 +44,9 @@ def add_to(commands: Any) -> None:
         "a run that succeeds removes it",
     )
     parser.add_argument("--keep", action="store_true", help="keep PATH of --resume after success, too")
+    parser.add_argument(
+        "--snapshot", metavar="PATH", help="reuse finished steps from PATH, too, and leave it as it is"
+    )
     parser.add_argument(
         "--refresh", action="append", default=[], metavar="ID", help="run a step again (repeatable)"
     )
@@ -65,7 +71,29 @@ def execute(arguments: argparse.Namespace) -> int:
         return 130
     if not arguments.quiet:
         _say(_summary(result))
-    _print(result.result if not wanted.single else (result.result,))
+    return _hand_over(result.result if not wanted.single else (result.result,), result, arguments)
+
+
+def _hand_over(values: tuple[Any, ...], result: RunResult[Any], arguments: argparse.Namespace) -> int:
+    """Print results, and only then remove the file that has them."""
+    try:
+        _print(values)
+        sys.stdout.flush()
+    except (OSError, ValueError) as error:
+        _silence_output()
+        reason = getattr(error, "strerror", None) or error
+        if arguments.resume is None:
+            _say(f"june run: the result could not be printed: {reason}. {_lost(result.trace)}")
+        else:
+            again = _same_command(arguments, result.trace)
+            _say(f"june run: the result could not be printed: {reason}; to print it, run: {again}")
+        return 1
+    if arguments.resume is not None and not arguments.keep:
+        try:
+            discard(arguments.resume)
+        except SnapshotError as error:
+            _say(f"june run: {error}")
+            return 1
     return 0
 
 
@@ -79,9 +107,30 @@ def _run(arguments: argparse.Namespace) -> tuple[Graph, RunResult[Any]]:
         "concurrency": arguments.concurrency,
         "on_update": None if arguments.quiet else _show,
     }
+    if arguments.snapshot is not None:
+        options["snapshot"] = _load(arguments.snapshot)
     if arguments.resume is None:
         return wanted, run(wanted, **options)
-    return wanted, run_resumable(wanted, path=arguments.resume, keep=arguments.keep, **options)
+    # The file goes, if it is to, when the result is printed.
+    return wanted, run_resumable(wanted, path=arguments.resume, keep=True, **options)
+
+
+def _silence_output() -> None:
+    """Keep Python from trying once more, at its end, to write what could not be written."""
+    try:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+    except (OSError, ValueError):
+        # It is no file.
+        pass
+
+
+def _load(path: str) -> Snapshot:
+    try:
+        return Snapshot.load(path)
+    except OSError as error:
+        raise UsageError(f"--snapshot {path}: {error.strerror}") from None
 
 
 def _show(update: Update) -> None:
@@ -117,26 +166,49 @@ def _print(values: tuple[Any, ...]) -> None:
 def _ended(error: RunFailed | RunCancelled, arguments: argparse.Namespace) -> int:
     """Say how a run ended that did not succeed, and what became of what had finished."""
     text = error.message if isinstance(error, RunFailed) else str(error)
-    if isinstance(error, RunFailed):
-        for one in error.exceptions:
+    unwritten = False
+    failures = error if isinstance(error, RunFailed) else error.__cause__
+    for one in failures.exceptions if isinstance(failures, RunFailed) else ():
+        # That the file cannot be written stands in the text.
+        if isinstance(one, SnapshotError):
+            unwritten = True
+        elif isinstance(error, RunFailed):
             _say(own_traceback(one))
-    done = sum(1 for node in error.trace if node.status == "done")
-    if arguments.resume is not None:
-        # That it is saved goes without saying here; that it is not is said above, or below.
+    if arguments.resume is None:
+        _say(text)
+        if lost := _lost(error.trace):
+            _say(lost)
+    elif unwritten:
+        _say(text)
+        _rescue(error, arguments)
+    else:
+        # That it is saved goes without saying here.
         text = text.removesuffix(f", saved in {arguments.resume}")
         _say(f"{text}; resume with: {_same_command(arguments, error.trace)}")
-        for note in getattr(error, "__notes__", ()):
-            _say(note)
-    else:
-        _say(text)
-        if done:
-            steps = "1 finished step is" if done == 1 else f"{done} finished steps are"
-            _say(f"{steps} lost; pass --resume PATH to keep them the next time")
     if isinstance(error.__cause__, LeftAtOnce):
         # Without waiting for threads that steps have started, or for what they would still do or say.
         sys.stdout.flush()
         os._exit(130)
     return 130 if isinstance(error, RunInterrupted) else 1
+
+
+def _lost(trace: Trace) -> str:
+    done = sum(1 for node in trace if node.status == "done")
+    steps = "1 finished step is" if done == 1 else f"{done} finished steps are"
+    return f"{steps} lost; pass --resume PATH to keep them the next time" if done else ""
+
+
+def _rescue(error: RunFailed | RunCancelled, arguments: argparse.Namespace) -> None:
+    """Put what finished somewhere else, where it could not be saved where it was to be."""
+    try:
+        descriptor, path = tempfile.mkstemp(prefix="june-", suffix=".json")
+        os.close(descriptor)
+        error.snapshot().save(path)
+    except OSError as problem:
+        _say(f"nor can it be saved elsewhere: {problem.strerror or problem}")
+        return
+    again = f"{_same_command(arguments, error.trace)} --snapshot {shlex.quote(path)}"
+    _say(f"what finished is saved in {path}; once {arguments.resume} can be written, go on with: {again}")
 
 
 def _same_command(arguments: argparse.Namespace, trace: Trace) -> str:
@@ -150,6 +222,8 @@ def _same_command(arguments: argparse.Namespace, trace: Trace) -> str:
     if arguments.concurrency != 16:
         words += ["--concurrency", str(arguments.concurrency)]
     words += ["--resume", arguments.resume]
+    if arguments.snapshot is not None:
+        words += ["--snapshot", arguments.snapshot]
     words += ["--keep"] * arguments.keep + ["--quiet"] * arguments.quiet
     return shlex.join(words)
 

@@ -1,0 +1,97 @@
+"""
+Models: what June asks of one, and what one may ask of the run that it answers in.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import trio
+
+from june.messages import Request, Response, Usage
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["Call", "Model"]
+
+
+class Model(Protocol):
+    """
+    A model that answers requests; `june.sdk` has those of some providers.
+
+    Attributes:
+        name: What to call it: the provider's name of it.
+
+        settings_key: What, together with a step's `june.Settings`, makes it answer as it does, as values that
+            JSON can hold: the provider and the name, mostly. It is part of cache keys, so it must not have
+            secrets, addresses, timeouts or the like.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def settings_key(self) -> Any: ...
+
+    async def respond(self, request: Request) -> Response:
+        """
+        Answer a request.
+
+        Retries of what may pass are the model's own business, as only it knows what may.
+
+        Raises:
+            ModelError: If there is no answer; the text says why, in the provider's own words if it has some.
+        """
+
+
+class Call(Protocol):
+    """
+    What a model may ask of the run, as ``request.call``.
+
+    Attributes:
+        client: The HTTP client that the run's models share; it is closed with the run.
+    """
+
+    @property
+    def client(self) -> httpx.AsyncClient: ...
+
+    def text(self, delta: str) -> None:
+        """Say that the answer goes on with *delta*; it reaches ``on_update``."""
+
+    def restart(self) -> None:
+        """Say that what `text` was told counts for nothing: the answer is asked for anew."""
+
+    def spent(self, usage: Usage) -> None:
+        """Count what an attempt used that came to nothing. The answer's own usage is counted by June."""
+
+    async def wait(self, seconds: float, why: str) -> None:
+        """Wait before another attempt, without holding the step's slot, which others get meanwhile."""
+
+
+class Alone:
+    """A `Call` outside of a run, as where a model is tried by hand."""
+
+    def __init__(self) -> None:
+        self._client: httpx.AsyncClient | None = None
+
+    @property
+    def client(self) -> httpx.AsyncClient:
+        if self._client is None:
+            import httpx
+
+            self._client = httpx.AsyncClient()
+        return self._client
+
+    def text(self, delta: str) -> None:
+        """Nobody hears of it."""
+
+    def restart(self) -> None:
+        """Nobody heard of it."""
+
+    def spent(self, usage: Usage) -> None:
+        """Nobody counts."""
+
+    async def wait(self, seconds: float, why: str) -> None:
+        """Wait."""
+        await trio.sleep(seconds)
