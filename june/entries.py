@@ -4,6 +4,7 @@ Entries: finished steps, as a snapshot holds them.
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
@@ -17,8 +18,12 @@ from june.keys import Recipe, digest, input_parts
 _encode = msgspec.json.encode
 
 
+# Never a field of a file; what a file's fields are called is anybody's choice.
+_NOT_A_FIELD = os.urandom(16).hex()
+
+
 class Entry(
-    msgspec.Struct, gc=False, forbid_unknown_fields=True, omit_defaults=True, rename={"extra": "june extra"}
+    msgspec.Struct, gc=False, forbid_unknown_fields=True, omit_defaults=True, rename={"extra": _NOT_A_FIELD}
 ):
     """
     A finished step as a snapshot holds it.

@@ -243,7 +243,7 @@ class Snapshot:
         """
         target = os.path.realpath(os.fsdecode(path))
         journal = journal_of(target)
-        if not os.path.lexists(journal):
+        if not os.path.lexists(journal) and not os.path.lexists(target + ".lock"):
             _disk.replace(target, self.to_json())
             return
         lock = FileLock(target, os.fsdecode(path))

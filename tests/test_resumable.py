@@ -504,6 +504,18 @@ def test_a_journal_of_another_run_is_left_alone(path: Path) -> None:
     assert set(failed.value.snapshot()) == {"plan", "book", "size", "robbed"}
 
 
+def test_a_file_in_use_is_not_saved_over(path: Path) -> None:
+    """From when a run has loaded the file, nobody else can save to it, though there is no journal yet."""
+    from june.storage import Storage
+
+    storage = Storage(path, keep=True)
+    with pytest.raises(SnapshotError, match="in use by another run in this process"):
+        run(plan, inputs={"service": "web"}).snapshot().save(path)
+    storage.release()
+    run(plan, inputs={"service": "web"}).snapshot().save(path)
+    assert names(path.parent) == ["run.json"]
+
+
 async def test_plain_runs_write_nothing(path: Path, monkeypatch) -> None:
     """`run` and the others keep nothing."""
     monkeypatch.chdir(path.parent)

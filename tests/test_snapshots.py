@@ -450,3 +450,9 @@ def test_a_forged_digest_is_found_out(result):
     assert run(words, inputs=WEB, snapshot=snapshot.without(["plan"])).result == ["Plan", "web"]
     with pytest.raises(SnapshotError):
         _ = run(plan, inputs=WEB, snapshot=snapshot).result
+
+
+def test_a_field_of_any_name_survives():
+    """What a field that June does not know is called is up to whoever wrote it."""
+    written = b'{"version":1,"scheme":1,"steps":{\n"z":{"cacheKey":"k","result":1,"june extra":{"cacheKey":"x"},"extra":2}\n}}\n'
+    assert Snapshot.from_json(written).to_json() == written
