@@ -11,9 +11,10 @@ from typing import Any
 
 import msgspec
 
+from june._digests import digest
 from june._text import short_repr
 from june.errors import SnapshotError
-from june.keys import Recipe, digest, input_parts
+from june.keys import Recipe, input_parts
 
 _encode = msgspec.json.encode
 

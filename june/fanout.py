@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
+from june._digests import digest
 from june._text import short_repr
 from june.errors import GraphError
-from june.keys import digest
 
 _ENCODED = re.compile(r"[\[\]/%\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 

@@ -23,6 +23,7 @@ from typing import Any
 
 import msgspec
 
+from june._digests import digest, framed
 from june._text import listed
 from june.codec import Codec
 from june.fingerprints import Fingerprinter, KeyFailure, explain
@@ -37,22 +38,6 @@ SCHEME = 1
 CONTRIBUTION_SIZE = 17
 
 _PREFIX = b"june key scheme %d" % SCHEME
-
-
-def digest(data: bytes) -> bytes:
-    """Hash *data* with BLAKE2b to 16 bytes."""
-    hasher = _copy()
-    hasher.update(data)
-    return hasher.digest()
-
-
-_copy = blake2b(digest_size=16).copy
-"""Copying a hasher takes half the time of making one."""
-
-
-def framed(*pieces: bytes) -> bytes:
-    """Join *pieces* so that no other pieces join to the same bytes."""
-    return b"".join([part for piece in pieces for part in (len(piece).to_bytes(8, "big"), piece)])
 
 
 class Recipe:

@@ -15,12 +15,12 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
+from june._digests import digest
 from june._text import listed
 from june.codec import Inexact
 from june.fingerprints import Fingerprinter, KeyFailure
 from june.graphs import EXTERNAL, Graph
 from june.inputs import IMMUTABLE, Inputs
-from june.keys import digest
 from june.stepruns import StepRun, name_of
 from june.traces import NOTHING
 

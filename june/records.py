@@ -28,9 +28,10 @@ from typing import Any
 import attrs
 import msgspec
 
+from june._digests import digest
 from june.entries import AnyEntry, Entry, Finished, read_entry
 from june.errors import SnapshotError
-from june.keys import SCHEME, Recipe, digest
+from june.keys import SCHEME, Recipe
 
 VERSION = 1
 """Version of the journal's format."""

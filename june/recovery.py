@@ -13,10 +13,11 @@ import attrs
 import msgspec
 
 from june import _disk, records
+from june._digests import digest
 from june._locks import FileLock
 from june.entries import AnyEntry, Entry, read_entry
 from june.errors import SnapshotError
-from june.keys import SCHEME, digest
+from june.keys import SCHEME
 from june.snapshots import EMPTY, VERSION, Snapshot, SnapshotData, journal_of, laid_over, of_records
 
 _decode_texts = msgspec.json.Decoder(dict[str, str]).decode

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from june._digests import digest
 from june.codec import Inexact, Undecodable
 from june.entries import AnyEntry, Entry
-from june.keys import digest
 from june.ledgers import Ledger
 from june.snapshots import EMPTY, Snapshot
 from june.stepruns import StepRun

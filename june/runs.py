@@ -19,6 +19,7 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from time import perf_counter, time
 from typing import Any, cast
 
+from june._digests import digest
 from june._signatures import MISSING
 from june._text import add_note
 from june.codec import Inexact
@@ -29,7 +30,7 @@ from june.fingerprints import Fingerprinter, KeyFailure
 from june.graphs import Graph
 from june.inputs import IMMUTABLE, Inputs
 from june.journals import Journal
-from june.keys import Recipe, digest, key_contribution
+from june.keys import Recipe, key_contribution
 from june.ledgers import Ledger
 from june.mutations import Mutations
 from june.options import Options

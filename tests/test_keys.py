@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from june import ResultWarning, Retry, Snapshot, run, step, versions
-from june.keys import VARY_TAG, framed, input_parts
+from june._digests import framed
+from june.keys import VARY_TAG, input_parts
 
 
 def key(one, **options) -> str:

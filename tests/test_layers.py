@@ -10,7 +10,7 @@ import pytest
 import june
 
 LAYERS = [
-    ["errors", "_text"],
+    ["errors", "_text", "_digests"],
     ["messages", "_disk"],
     ["models"],
     ["_signatures", "codec", "fingerprints", "traces", "_locks"],
