@@ -69,11 +69,15 @@ ANNOTATIONS = {
     "set": "set[int]",
     "none": "int | None",
     "bare": "",
+    "long text": "str",
     # What no snapshot can hold exactly: never, and sometimes.
     "bare tuple": "",
     "maybe nan": "float",
 }
 """Kinds of results, with the return annotation of a step that gives one."""
+
+LONG = 70_000
+"""A result of so many bytes is a large one: a journal's thread writes it."""
 
 SEQUENCES = ("list", "dict", "bare tuple")
 """Kinds that an ``each`` step can run over."""
@@ -94,6 +98,8 @@ def compute(kind: str, code: int, arguments: Sequence[Any], drift: int = 0) -> A
             return float(small)
         case "text":
             return "x" * small
+        case "long text":
+            return "x" * (LONG + small)
         case "list":
             return [(small + number * code) % 3 for number in range(total % 5)]
         case "bare tuple":
