@@ -248,8 +248,9 @@ class Snapshot:
             return
         lock = FileLock(target, os.fsdecode(path))
         try:
+            # First, so that the journal is never laid over what it does not belong to.
+            _fold(target)
             _disk.replace(target, self.to_json())
-            _disk.remove_if_there(journal)
         finally:
             lock.release()
 
@@ -336,6 +337,21 @@ def _read_if_there(path: str) -> bytes | None:
             return file.read()
     except FileNotFoundError:
         return None
+
+
+def _fold(path: str) -> None:
+    """Put what a journal holds into its file, and remove it; one that cannot be read is removed as it is."""
+    journal = journal_of(path)
+    if not os.path.lexists(journal):
+        return
+    try:
+        loaded = Snapshot.load(path)
+    except (SnapshotError, FileNotFoundError):
+        pass
+    else:
+        _disk.replace(path, loaded.to_json())
+    _disk.remove_if_there(journal)
+    _disk.sync_folder(os.path.dirname(path))
 
 
 def _recovery(shown: str) -> str:

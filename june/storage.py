@@ -151,7 +151,15 @@ class Storage:
         journal.close(sync=not remove)
         if remove:
             self.gone = True
-            _remove(self._path)
+            was_there = os.path.lexists(self._path)
+            try:
+                _remove(self._path)
+            except OSError:
+                # A journal whose file is gone counts for nothing, so all is done; one that never had a file
+                # is all that there is.
+                if not was_there or os.path.lexists(self._path):
+                    self.gone = False
+                    raise
         else:
             self._fold(snapshot)
             _disk.remove_if_there(self._journal_path)
