@@ -13,7 +13,20 @@ from june import _disk
 from june.errors import SnapshotError
 
 _TRIES = 100
+_HELD = re.compile(rb"\d+ [^\s]+\n")
 _CONTENT = re.compile(rb"(?:\d+ [^\s]+\n)?|\d+(?: [^\s]*)?|\0*")
+
+
+def is_locked(path: str) -> bool:
+    """Tell whether a run may have locked a snapshot file: one that it wrote nothing in is somebody else's."""
+    try:
+        with open(path + ".lock", "rb") as file:
+            return _HELD.fullmatch(file.read(300)) is not None
+    except FileNotFoundError:
+        return False
+    except OSError:
+        # Windows lets nobody read a file that is locked.
+        return os.name == "nt"
 
 
 class FileLock:

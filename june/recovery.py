@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+from itertools import pairwise
 
 import attrs
 import msgspec
@@ -20,11 +21,17 @@ from june.errors import SnapshotError
 from june.keys import SCHEME
 from june.snapshots import EMPTY, VERSION, Snapshot, SnapshotData, journal_of, laid_over, of_records
 
+_decode_objects = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_texts = msgspec.json.Decoder(dict[str, str]).decode
 _decode_code = msgspec.json.Decoder(dict[str, dict[str, str]]).decode
 _scan = json.JSONDecoder().raw_decode
 
 _KEY = re.compile(r'\s*("(?:[^"\\\n]|\\.)*+")\s*:\s*')
+_JUNE_LINE = re.compile(r'(?m)^"(?:[^"\\\n]|\\.)*+":\{"cacheKey":')
+_ENTRY = re.compile(r'("(?:[^"\\\n]|\\.)*+"):\{"cacheKey"')
+_DIGEST = re.compile(r'"digest"\s*:\s*"[0-9a-f]{32}"')
+_WHOLE = re.compile(r"(.*\}),?.?\r?", re.DOTALL)
+_AFTER = re.compile(r"\s*[,}]")
 _LINE = re.compile(r'[{}],?(\n[ \t]*)"')
 _ENTRY_BEGINS = re.compile(r'\{\s*"(?:cacheKey|result|digest|parts|meta)"')
 _GAP = re.compile(r"[\s,]*")
@@ -129,22 +136,103 @@ def salvage(data: bytes) -> tuple[SnapshotData, list[str]]:
     head = _HEAD.match(text)
     if head is not None and int(head[1]) > VERSION:
         raise SnapshotError(problem)
-    scan = _Scan(text)
+    scan = _LineScan(text) if _JUNE_LINE.search(text) is not None else _Scan(text)
     scan.run()
     scheme = int(head[2]) if head is not None and head[2] else SCHEME
-    return SnapshotData(scan.steps, scan.unsaved, scan.code, scheme, scan.extra), [problem, *scan.lost]
+    return SnapshotData(scan.steps, scan.unsaved, scan.code, scheme), [problem, *scan.lost]
 
 
-class _Scan:
-    """Goes through a text that should be a snapshot, and where it is damaged looks for where to go on."""
+class _Found:
+    """What was found of a snapshot in a text."""
 
     def __init__(self, text: str) -> None:
         self.steps: dict[str, AnyEntry] = {}
         self.unsaved: dict[str, str] = {}
         self.code: dict[str, dict[str, str]] = {}
-        self.extra: dict[str, msgspec.Raw] = {}
         self.lost: list[str] = []
         self._text = text
+
+    def _keep(self, id: str, entry: Entry) -> None:
+        result = bytes(entry.result)
+        if entry.digest:
+            # In a file that was indented for people the bytes are others, and the result the same.
+            canonical = msgspec.json.encode(msgspec.json.decode(result))
+            if entry.digest not in (digest(result).hex(), digest(canonical).hex()):
+                raise SnapshotError("its result does not fit its digest")
+        elif bytes(entry.parts) or bytes(entry.meta):
+            # June writes these never without.
+            raise SnapshotError("its digest is missing")
+        self.steps.setdefault(id, entry)
+
+    def _lose(self, key: str, position: int, reason: str) -> None:
+        at = len(self._text[:position].encode("utf-8", "surrogateescape"))
+        self.lost.append(f"the entry {key}, at byte {at}, is damaged: {reason}")
+
+
+class _LineScan(_Found):
+    """Goes through a text as June writes it: a line an entry, which is whole or is not taken."""
+
+    def run(self) -> None:
+        position = 0
+        for line in self._text.split("\n"):
+            if line.startswith('"'):
+                problem = self._take(line.removesuffix("\r"))
+                if problem is not None:
+                    self._take_apart(line, position, problem)
+            else:
+                self._take_apart(line, position, "it does not begin a line")
+            position += len(line) + 1
+
+    def _take(self, line: str, only_sure: bool = False) -> str | None:
+        """Take what a line has, or say what is wrong with it."""
+        try:
+            fields = _decode_objects(f"{{{line.removesuffix(',')}}}".encode())
+            [(name, raw)] = fields.items()
+        except (ValueError, RecursionError, msgspec.DecodeError) as error:
+            return _reason(error)
+        try:
+            entry = read_entry(f"steps.{name}", raw)
+            if only_sure and not entry.digest:
+                return "its digest is missing"
+            self._keep(name, entry)
+        except SnapshotError as error:
+            return str(error) if only_sure else self._take_other(name, raw, str(error))
+        return None
+
+    def _take_other(self, name: str, raw: msgspec.Raw, problem: str) -> str | None:
+        try:
+            texts = _decode_texts(raw)
+        except msgspec.DecodeError:
+            return problem
+        if "cacheKey" in texts:
+            return problem
+        if name == "unsaved":
+            self.unsaved = texts
+        else:
+            self.code[name] = texts
+        return None
+
+    def _take_apart(self, line: str, position: int, problem: str) -> None:
+        """Look for entries in what is no line any more, as where two have become one; name the others."""
+        starts = [found.start() for found in _ENTRY.finditer(line)]
+        for start, end in pairwise([*starts, len(line)]):
+            whole = _WHOLE.fullmatch(line, start, end)
+            if len(starts) + (not line.startswith('"')) < 2 or whole is None:
+                reason: str | None = problem
+            else:
+                reason = self._take(whole[1], only_sure=True)
+            if reason is not None:
+                key = _KEY.match(line, start)
+                self._lose(line[start:] if key is None else key[1], position + start, reason)
+
+
+class _Scan(_Found):
+    """Goes through a text that others have written, and where it is damaged looks for where to go on."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        # Where any entry has a digest, one without has lost it.
+        self._has_digests = _DIGEST.search(text) is not None
 
     def run(self) -> None:
         steps = _STEPS.search(self._text)
@@ -158,7 +246,7 @@ class _Scan:
     def _entries(self, position: int) -> int:
         """Take entries, from where the object begins that has them; give where the last of them ends."""
         text = self._text
-        # What begins each entry: where that is a new line, as June writes them, nothing else begins one so.
+        # What begins each entry: where that is a new line, nothing else begins one so.
         line = _LINE.match(text, position) or _LINE.search(text, position)
         separator = "" if line is None else line[1]
         begins = re.compile(re.escape(separator) + r'(?="(?:[^"\\\n]|\\.)*+"\s*:\s*\{)')
@@ -200,23 +288,15 @@ class _Scan:
             name = json.loads(key[1], strict=False)
             name.encode()
             _, end = _scan(self._text, key.end())
+            if _AFTER.match(self._text, end) is None:
+                raise SnapshotError("what follows it is no entry")
             entry = read_entry(f"steps.{name}", msgspec.Raw(self._text[key.end() : end].encode()))
+            if self._has_digests and not entry.digest:
+                raise SnapshotError("its digest is missing")
             self._keep(name, entry)
         except (ValueError, RecursionError, SnapshotError, msgspec.DecodeError) as error:
-            at = len(self._text[: key.end()].encode("utf-8", "surrogateescape"))
-            self.lost.append(f"the entry {key[1]}, at byte {at}, is damaged: {_reason(error)}")
+            self._lose(key[1], key.end(), _reason(error))
         return end
-
-    def _keep(self, id: str, entry: Entry) -> None:
-        result = bytes(entry.result)
-        # In a file that was indented for people the bytes are others, and the result the same.
-        fits = not entry.digest or entry.digest in (
-            digest(result).hex(),
-            digest(msgspec.json.encode(msgspec.json.decode(result))).hex(),
-        )
-        if not fits:
-            raise SnapshotError("its result does not fit its digest")
-        self.steps.setdefault(id, entry)
 
     def _table(self, name: str, position: int) -> None:
         try:

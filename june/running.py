@@ -316,23 +316,48 @@ def run_resumable(
         RunFailed: If steps failed, or something could not be saved: then a `SnapshotError` is among its
             exceptions, and the error's snapshot has what finished all the same.
     """
+    return run_resumable_then(None, *targets, path=path, keep=keep, options=options)
+
+
+def run_resumable_then(
+    then: Callable[[RunResult[Any]], object] | None,
+    *targets: Any,
+    path: str | os.PathLike[str],
+    keep: bool,
+    options: RunOptions,
+) -> RunResult[Any]:
+    """
+    As `run_resumable`, for the command line: the file stays, and nobody else's, until *then* is done as well.
+
+    Args:
+        then: Called with the result, and None for nothing. What it raises leaves the file there.
+        *targets: As for `run`.
+        path: The snapshot file.
+        keep: Whether the file is to stay.
+        options: See `RunOptions`.
+    """
     _refuse_trio("run_resumable")
-    storage = Storage(path, keep)
+    storage = Storage(path, keep, hold=then is not None)
     handle: Handle | None = None
     try:
-        handle = _prepare_to_save("run_resumable", targets, options, storage)
-        storage.begin(handle.snapshot())
-        handle._save_to(storage)
-        _run_and_wait(handle)
-        return handle._outcome()
+        try:
+            handle = _prepare_to_save("run_resumable", targets, options, storage)
+            storage.begin(handle.snapshot())
+            handle._save_to(storage)
+            _run_and_wait(handle)
+            result = handle._outcome()
+            if then is not None:
+                then(result)
+                storage.settle()
+            return result
+        finally:
+            if handle is None or not handle._goes_on:
+                storage.release()
     except KeyboardInterrupt:
         if handle is not None and storage.gone:
             # It came when all was done and the file removed; whoever hears of an interrupt must find it.
             storage.restore(handle.snapshot())
         raise
-    finally:
-        if handle is None or not handle._goes_on:
-            storage.release()
 
 
 @overload

@@ -16,7 +16,7 @@ import attrs
 import msgspec
 
 from june import _disk, records
-from june._locks import FileLock
+from june._locks import FileLock, is_locked
 from june.entries import AnyEntry, Entry, Finished, plain, read_entry
 from june.errors import SnapshotError
 from june.graphs import Graph
@@ -243,7 +243,7 @@ class Snapshot:
         """
         target = os.path.realpath(os.fsdecode(path))
         journal = journal_of(target)
-        if not os.path.lexists(journal) and not os.path.lexists(target + ".lock"):
+        if not os.path.lexists(journal) and not is_locked(target):
             _disk.replace(target, self.to_json())
             return
         lock = FileLock(target, os.fsdecode(path))

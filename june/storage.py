@@ -35,7 +35,7 @@ class Storage:
         gone: Whether the file has been removed, as the run succeeded.
     """
 
-    def __init__(self, path: str | os.PathLike[str], keep: bool) -> None:
+    def __init__(self, path: str | os.PathLike[str], keep: bool, hold: bool = False) -> None:
         """
         Lock the file, and load it and what a journal that was left behind adds to it.
 
@@ -44,6 +44,8 @@ class Storage:
 
             keep: Whether the file is to stay when the run has succeeded.
 
+            hold: Whether it is to stay, and nobody else's, until `settle` or `release`.
+
         Raises:
             SnapshotError: If it is in use, cannot be read or written, is damaged, or is no snapshot.
         """
@@ -51,6 +53,7 @@ class Storage:
         self.journal: Journal | None = None
         self.gone = False
         self._keep = keep
+        self._hold = hold
         # Held while the file is brought up to date at the end, which may go on in a thread that nobody waits
         # for any more.
         self._ending = threading.Lock()
@@ -136,11 +139,12 @@ class Storage:
         with self._ending:
             try:
                 if self.journal is not None:
-                    self._end(self.journal, snapshot, succeeded and not self._keep)
+                    self._end(self.journal, snapshot, succeeded and not self._keep and not self._hold)
             except OSError as error:
                 raise storage_error(self.shown, error) from error
             finally:
-                self._let_go()
+                if not self._hold:
+                    self._let_go()
 
     def _end(self, journal: Journal, snapshot: Snapshot, remove: bool) -> None:
         try:
@@ -163,6 +167,21 @@ class Storage:
         else:
             self._fold(snapshot)
             _disk.remove_if_there(self._journal_path)
+
+    def settle(self) -> None:
+        """
+        Remove the file of a run that has succeeded, after all, unless it is to stay.
+
+        Raises:
+            SnapshotError: If it cannot be removed.
+        """
+        if self._keep:
+            return
+        with self._ending:
+            try:
+                _remove(self._path)
+            except OSError as error:
+                raise SnapshotError(f"{self.shown} cannot be removed: {error.strerror or error}") from error
 
     def restore(self, snapshot: Snapshot) -> None:
         """
@@ -193,24 +212,6 @@ class Storage:
         if self.journal is not None:
             self.journal.close(sync=False)
         self._lock.release()
-
-
-def discard(path: str) -> None:
-    """
-    Remove a snapshot file and its journal.
-
-    Raises:
-        SnapshotError: If they cannot be removed, or a run has them in use.
-    """
-    target = os.path.realpath(path)
-    try:
-        lock = FileLock(target, path)
-        try:
-            _remove(target)
-        finally:
-            lock.release()
-    except OSError as error:
-        raise SnapshotError(f"{path} cannot be removed: {error.strerror or error}") from error
 
 
 def _remove(path: str) -> None:

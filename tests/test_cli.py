@@ -16,7 +16,7 @@ import textwrap
 
 import pytest
 
-from june import Snapshot
+from june import Snapshot, SnapshotError
 from june.cli import main
 
 FLOWS = """
@@ -168,6 +168,38 @@ def test_the_command_to_go_on_refreshes_what_has_not_run(flows, capsys):
     )
 
 
+def test_the_command_to_go_on_refreshes_the_instances_that_are_left(flows, capsys):
+    """Of an each step that is refreshed, those instances are named again that have not run."""
+    flows.write_text(
+        """
+import os
+from june import step
+
+@step(id="pay", each={"n": "ns"})
+def pay(n: int) -> int:
+    if n > 2 and os.path.exists("broken"):
+        raise ValueError("no")
+    return n
+"""
+    )
+    arguments = ["run", "flows_for_cli.py", "--input", "ns=[1, 2, 3, 4]", "--concurrency", "1"]
+    arguments += ["--resume", "run.json", "--keep"]
+    assert main(arguments) == 0
+    flows.with_name("broken").touch()
+    capsys.readouterr()
+    assert main([*arguments, "--refresh", "pay"]) == 1
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert "--refresh 'pay[3]' --refresh 'pay[4]' --concurrency 1 --resume run.json --keep" in last
+    assert "--refresh pay " not in last
+
+
+def test_progress_that_cannot_be_shown_stops_nothing(flows, capsys, monkeypatch):
+    """A terminal that has gone is no reason to stop what is paid for."""
+    monkeypatch.setattr(sys, "stderr", None)
+    assert main(["run", "flows_for_cli.py:words", "--input", "service=web"]) == 0
+    assert json.loads(capsys.readouterr().out) == ["Plan", "web", "on", "2026-01-01"]
+
+
 def test_keep_leaves_the_file_after_success(flows, capsys):
     """With --keep, the next run finds what this one has finished."""
     arguments = ["run", "flows_for_cli.py:words", "--input", "service=web", "--resume", "run.json", "--keep"]
@@ -183,6 +215,9 @@ def test_a_result_that_cannot_be_printed_is_not_lost(flows, capsys, monkeypatch)
 
     class Full(io.StringIO):
         def write(self, text: str) -> int:
+            # Meanwhile it is nobody else's.
+            with pytest.raises(SnapshotError, match="in use"):
+                Snapshot.load("run.json").save("run.json")
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     arguments = ["run", "flows_for_cli.py:words", "--input", "service=web", "--resume", "run.json"]
@@ -226,12 +261,13 @@ def test_what_cannot_be_saved_is_saved_elsewhere(flows, capsys, monkeypatch):
         "has all that finished)"
     )
     shown = re.fullmatch(
-        r"what finished is saved in (.*); once run.json can be written, go on with: june (.*)", last
+        r"what finished is saved in (.*); once run.json can be written: mv (.*) run.json && june (.*)", last
     )
     assert shown is not None
     assert list(Snapshot.load(shown[1])) == ["plan"]
     broken.clear()
-    assert main(shlex.split(shown[2])) == 0
+    os.replace(shlex.split(shown[2])[0], "run.json")
+    assert main(shlex.split(shown[3])) == 0
     assert capsys.readouterr().err.splitlines()[-1] == "done: 1 of 2 steps ran, 1 reused"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 
 import pytest
@@ -96,13 +97,10 @@ def test_what_is_lost_is_named_and_the_damaged_file_kept(tmp_path: Path, saved: 
     path.write_bytes(data)
     assert main(["snapshot", "recover", str(path)]) == 0
     said = capsys.readouterr()
-    at = data.index(b'"hosts":') + len(b'"hosts":')
+    at = data.index(b'"hosts":')
     lines = said.out.splitlines()
     assert lines[0].startswith(f"{path}: this is not a snapshot: not a JSON object (JSON is malformed: ")
-    assert (
-        lines[1]
-        == f'{path}: the entry "hosts", at byte {at}, is damaged: Expecting property name enclosed in double quotes'
-    )
+    assert lines[1].startswith(f'{path}: the entry "hosts", at byte {at}, is damaged: JSON is malformed: ')
     assert lines[2] == f"{path} has 2 steps now; as it was: {path}.damaged"
     assert (tmp_path / "a.json.damaged").read_bytes() == data
     assert list(Snapshot.load(path)) == ["plan", "odd"]
@@ -261,6 +259,64 @@ def test_files_of_other_hands(text: str, kept: dict[str, object], lost: list[str
     data, problems = salvage(text.encode())
     assert {id: json.loads(bytes(entry.data())) for id, entry in data.steps.items()} == kept
     assert [problem.split('"')[1] for problem in problems[1:]] == lost
+
+
+def lines(count: int) -> list[str]:
+    """A snapshot of as many steps as June writes it, line by line."""
+
+    @step(id="tree", each={"n": "ns"})
+    def tree(n: int) -> dict[str, dict[str, int]]:
+        return {"x": {"n": n}, "steps": {"n": 2}}
+
+    text = run(tree, inputs={"ns": list(range(count))}).snapshot().to_json().decode()
+    return text.split("\n")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        # The result closes early, or not at all.
+        ('{"x":{"n":1},"steps":{"n":2}}', '{"x":{"n":1}}}'),
+        ('"steps":{"n":2}}', '"steps":{"n":2}'),
+        ('"steps":{"n":2}}', '"steps":{"n":2'),
+        ('"digest"', '"digesu"'),
+    ],
+)
+def test_a_damaged_line_costs_no_other(old: str, new: str) -> None:
+    """In June's own form an entry is a line; one that is not whole is left out, and all others are kept."""
+    whole = lines(3)
+    at = next(number for number, line in enumerate(whole) if line.startswith('"tree[1]"'))
+    damaged = [*whole[:at], whole[at].replace(old, new), *whole[at + 1 :]]
+    damaged[0] = damaged[0].replace('"steps"', '"stepz"')
+    data, lost = salvage("\n".join(damaged).encode())
+    assert set(data.steps) == {"tree[0]", "tree[2]"}
+    assert 'the entry "tree[1]"' in lost[1] and len(lost) == 2
+    assert data.code
+
+
+def test_anything_may_happen_to_a_line() -> None:
+    """Whatever is cut out of a file or put in, what is recovered is as it was, and untouched lines are all there."""
+    whole = lines(4)
+    text = "\n".join(whole)
+    before = {id: entry["result"] for id, entry in json.loads(text)["steps"].items()}
+    keys = {id: entry["cacheKey"] for id, entry in json.loads(text)["steps"].items()}
+    rng = random.Random(1)
+    for _ in range(3000):
+        start = rng.randrange(len(text))
+        end = min(len(text), start + rng.choice([0, 1, 2, 3, 10, 200]))
+        put = rng.choice(["", "}", "{", '"', "}}", ",", "\n", "\0\0\0", '"steps":{', "x"])
+        damaged = text[:start] + put + text[end:]
+        data, lost = salvage(damaged.encode())
+        if not lost:
+            # It is JSON, so it may be somebody's edit.
+            continue
+        found = {id: json.loads(bytes(entry.data())) for id, entry in data.steps.items()}
+        # An id or a key that changed is another step's; it will not be taken for this one's.
+        same = [id for id in found if keys.get(id) == data.steps[id].cacheKey]
+        assert all(found[id] == before[id] for id in same), (start, end, put)
+        for line in whole:
+            if line.startswith('"tree') and "\n" + line + "\n" in damaged:
+                assert json.loads(f"{{{line.removesuffix(',')}}}").keys() <= found.keys(), (start, end, put)
 
 
 def test_a_journal_whose_file_is_gone_is_written_out(tmp_path: Path, capsys) -> None:

@@ -17,12 +17,10 @@ import msgspec
 from june._text import duration
 from june.cli._targets import UsageError, find, own_traceback, parse_inputs
 from june.errors import GraphError, InputError, RunCancelled, RunFailed, RunInterrupted, SnapshotError
-from june.graphs import Graph
 from june.handles import RunResult
 from june.interrupts import LeftAtOnce, sigterm_as_ctrl_c
-from june.running import RunOptions, run, run_resumable
+from june.running import RunOptions, run, run_resumable_then
 from june.snapshots import Snapshot
-from june.storage import discard
 from june.traces import SETTLED, Trace, Update
 
 
@@ -59,45 +57,22 @@ def execute(arguments: argparse.Namespace) -> int:
     """Run what was asked for, print its result, and give the exit code."""
     try:
         with sigterm_as_ctrl_c():
-            wanted, result = _run(arguments)
+            _run(arguments)
     except (GraphError, InputError, SnapshotError, UsageError, ValueError) as error:
         # The library speaks of its own arguments.
         _say("june run: " + re.sub(r"pass inputs=\{'(\w+)': \.\.\.\}", r"pass --input \1=VALUE", str(error)))
         return 2
     except (RunFailed, RunCancelled) as error:
         return _ended(error, arguments)
+    except _NotPrinted as error:
+        return _not_printed(error, arguments)
     except KeyboardInterrupt:
         _say("interrupted before anything ran")
         return 130
-    if not arguments.quiet:
-        _say(_summary(result))
-    return _hand_over(result.result if not wanted.single else (result.result,), result, arguments)
-
-
-def _hand_over(values: tuple[Any, ...], result: RunResult[Any], arguments: argparse.Namespace) -> int:
-    """Print results, and only then remove the file that has them."""
-    try:
-        _print(values)
-        sys.stdout.flush()
-    except (OSError, ValueError) as error:
-        _silence_output()
-        reason = getattr(error, "strerror", None) or error
-        if arguments.resume is None:
-            _say(f"june run: the result could not be printed: {reason}. {_lost(result.trace)}")
-        else:
-            again = _same_command(arguments, result.trace)
-            _say(f"june run: the result could not be printed: {reason}; to print it, run: {again}")
-        return 1
-    if arguments.resume is not None and not arguments.keep:
-        try:
-            discard(arguments.resume)
-        except SnapshotError as error:
-            _say(f"june run: {error}")
-            return 1
     return 0
 
 
-def _run(arguments: argparse.Namespace) -> tuple[Graph, RunResult[Any]]:
+def _run(arguments: argparse.Namespace) -> None:
     wanted = find(arguments.target)
     if arguments.keep and arguments.resume is None:
         raise UsageError("--keep goes with --resume PATH, which says what to keep")
@@ -109,10 +84,44 @@ def _run(arguments: argparse.Namespace) -> tuple[Graph, RunResult[Any]]:
     }
     if arguments.snapshot is not None:
         options["snapshot"] = _load(arguments.snapshot)
+
+    def hand_over(result: RunResult[Any]) -> None:
+        if not arguments.quiet:
+            _say(_summary(result))
+        try:
+            _print(result.result if not wanted.single else (result.result,))
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except KeyboardInterrupt:
+            raise _NotPrinted("interrupted", result.trace, 130) from None
+        except Exception as error:
+            _silence_output()
+            reason = getattr(error, "strerror", None) or f"{type(error).__name__}: {error}"
+            raise _NotPrinted(reason, result.trace, 1) from None
+
     if arguments.resume is None:
-        return wanted, run(wanted, **options)
-    # The file goes, if it is to, when the result is printed.
-    return wanted, run_resumable(wanted, path=arguments.resume, keep=True, **options)
+        hand_over(run(wanted, **options))
+    else:
+        # The file goes, if it is to, when the result is printed.
+        run_resumable_then(hand_over, wanted, path=arguments.resume, keep=arguments.keep, options=options)
+
+
+class _NotPrinted(Exception):
+    """The result is there, and could not be printed."""
+
+    def __init__(self, reason: str, trace: Trace, code: int) -> None:
+        super().__init__(reason)
+        self.trace = trace
+        self.code = code
+
+
+def _not_printed(error: _NotPrinted, arguments: argparse.Namespace) -> int:
+    if arguments.resume is None:
+        _say(f"june run: the result could not be printed: {error}. {_lost(error.trace)}")
+    else:
+        again = _same_command(arguments, error.trace)
+        _say(f"june run: the result could not be printed: {error}; to print it, run: {again}")
+    return error.code
 
 
 def _silence_output() -> None:
@@ -207,8 +216,9 @@ def _rescue(error: RunFailed | RunCancelled, arguments: argparse.Namespace) -> N
     except OSError as problem:
         _say(f"nor can it be saved elsewhere: {problem.strerror or problem}")
         return
-    again = f"{_same_command(arguments, error.trace)} --snapshot {shlex.quote(path)}"
-    _say(f"what finished is saved in {path}; once {arguments.resume} can be written, go on with: {again}")
+    moved = shlex.join(["mv", path, arguments.resume])
+    again = _same_command(arguments, error.trace)
+    _say(f"what finished is saved in {path}; once {arguments.resume} can be written: {moved} && {again}")
 
 
 def _same_command(arguments: argparse.Namespace, trace: Trace) -> str:
@@ -217,8 +227,10 @@ def _same_command(arguments: argparse.Namespace, trace: Trace) -> str:
     for one in arguments.input:
         words += ["--input", one]
     for id in arguments.refresh:
-        if any(id in (node.id, node.step) and (node.status != "done" or node.resumed) for node in trace):
-            words += ["--refresh", id]
+        named = [node for node in trace if id in (node.id, node.step)]
+        left = [node for node in named if node.status != "done" or node.resumed]
+        for one in [id] if len(left) == len(named) else [node.id for node in left]:
+            words += ["--refresh", one]
     if arguments.concurrency != 16:
         words += ["--concurrency", str(arguments.concurrency)]
     words += ["--resume", arguments.resume]
@@ -230,5 +242,9 @@ def _same_command(arguments: argparse.Namespace, trace: Trace) -> str:
 
 def _say(text: str) -> None:
     # In one piece, as other threads may write there too.
-    sys.stderr.write(text + "\n")
-    sys.stderr.flush()
+    try:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+    except (OSError, ValueError, AttributeError):
+        # The terminal is gone, say, or there is none. The steps are worth more than what is said of them.
+        pass
