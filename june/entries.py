@@ -145,7 +145,12 @@ class Finished(msgspec.Struct, gc=False):
         """The entry as JSON: its id, a colon, and its fields."""
         # Text is put together faster than bytes are, and a large run has many of these.
         inputs = _inputs_json(self.inputs, self.recipe) if self.inputs else ""
-        found = f'"digest":"{self.hashed().hex()}",' if with_digest else ""
+        found = ""
+        if with_digest:
+            hashed = self.result_digest
+            if hashed is None:
+                hashed = self.result_digest = digest(self.result)
+            found = f'"digest":"{hashed.hex()}",'
         return (
             f'{_encode(self.id).decode()}:{{"cacheKey":"{self.cacheKey}","result":{self.result.decode()},'
             f'{found}"parts":{self.recipe.parts_json}{inputs}}},'

@@ -131,10 +131,27 @@ class Journal:
         first = recipe not in self._recipes
         if first:
             self._recipes.add(recipe)
+        if first or self._left != self._taken or len(entry.result) > LARGE:
+            return self._finish_slowly(ticket, entry, first)
+        # What `_append` does, without the call: it is done for every step.
+        line = entry_line(entry, self.safe)
+        try:
+            written = _disk.write(self._file, line)
+        except OSError as error:
+            raise self._cut_short(error) from error
+        if written < len(line):
+            self._append_rest(line, written)
+        self.written += len(line)
+        if not self._dirty:
+            self._dirty = True
+            self._wake.set()
+        return True
+
+    def _finish_slowly(self, ticket: Any, entry: Finished, first: bool) -> bool:
         if self._left != self._taken or len(entry.result) > LARGE:
             self._leave(ticket, lambda: self._lines(entry, first))
             return False
-        self._append(self._lines(entry, first) if first else entry_line(entry, self.safe))
+        self._append(self._lines(entry, first))
         return True
 
     def unsaved(self, ticket: Any, id: str, key: str) -> bool:
@@ -161,21 +178,26 @@ class Journal:
     # -- For whichever thread writes.
 
     def _append(self, lines: bytes) -> None:
-        try:
-            written = _disk.write(self._file, lines)
-            if written < len(lines):
-                _disk.write_all(self._file, lines[written:])
-        except OSError as error:
-            try:
-                _disk.cut(self._file, self.written)
-            except OSError:
-                # The line stays as one that was cut short, and nothing is written after it.
-                pass
-            raise self._broken(error) from error
+        self._append_rest(lines, 0)
         self.written += len(lines)
         if not self._dirty:
             self._dirty = True
             self._wake.set()
+
+    def _append_rest(self, lines: bytes, written: int) -> None:
+        try:
+            _disk.write_all(self._file, lines[written:] if written else lines)
+        except OSError as error:
+            raise self._cut_short(error) from error
+
+    def _cut_short(self, error: OSError) -> SnapshotError:
+        """Take back what there is of a line that cannot be written."""
+        try:
+            _disk.cut(self._file, self.written)
+        except OSError:
+            # It stays as one that was cut short, and nothing is written after it.
+            pass
+        return self._broken(error)
 
     def _broken(self, error: Exception) -> SnapshotError:
         self.problem = self.problem or storage_error(self._shown, error)
