@@ -54,8 +54,17 @@ class CurrentStep:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the run was cancelled or this step timed out, so that a thread step should stop early."""
-        return self._one.status != "running" or self._one.run.cancelled
+        """
+        Whether the run was cancelled or this step timed out, so that a thread step should stop early.
+
+        What the step returns after it was told so counts for nothing.
+        """
+        run = self._one.run
+        if run.cancelled:
+            # It may stop half-way now, and what it has by then is no result.
+            run.told.add(self._one)
+            return True
+        return self._one.status != "running"
 
     def note(self, text: str) -> None:
         """Note something for people: it shows in the trace and reaches ``on_update``."""

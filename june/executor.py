@@ -466,7 +466,11 @@ class Executor:
             except ResultWarning as warning:
                 # Warnings are errors here, as under pytest -W error.
                 error = error or warning
-        if error is None:
+        if error is None and run.told and one in run.told:
+            run.fail(
+                one, StepError(f"step {name_of(one)} stopped early, as the run was cancelled"), "aborted"
+            )
+        elif error is None:
             run.finish(one, value)
             if run.stopping:
                 self._check_failures()

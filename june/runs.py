@@ -71,6 +71,7 @@ class Run:
         active: Steps that have begun and not ended, waits between two attempts included.
         stopping: Whether nothing new may be rendered or started.
         cancelled: Whether everything that runs is being cancelled.
+        told: Steps that have asked whether that is so, and been told.
         on_change: Called with what changed, its node, and the text of a note; or None.
         journal: Where what finishes is written before anybody hears of it, or None.
         unwritten: Why something could not be written there, or None.
@@ -90,6 +91,7 @@ class Run:
         self.active = 0
         self.stopping = False
         self.cancelled = False
+        self.told: set[StepRun] = set()
         self.on_change: Callable[[str, TraceNode, str | None], None] | None = None
         self.journal: Journal | None = None
         self.unwritten: SnapshotError | None = None

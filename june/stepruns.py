@@ -30,6 +30,7 @@ class Owner(Protocol):
 
     base: Snapshot | None
     cancelled: bool
+    told: set[StepRun]
 
     def tell(self, what: str, one: TraceNode, text: str | None = None) -> None:
         """Tell whoever watches that something changed."""

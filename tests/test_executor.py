@@ -12,6 +12,7 @@ import trio
 import trio.lowlevel
 
 from june import (
+    Handle,
     ResultWarning,
     Retry,
     RunCancelled,
@@ -21,6 +22,7 @@ from june import (
     StepTimeoutError,
     current,
     graph,
+    open_run,
     run,
     run_async,
     start,
@@ -261,7 +263,40 @@ def test_cancelling_leaves_threads_behind_and_tells_them():
     with pytest.raises(RunCancelled):
         handle.wait(10)
     assert statuses(handle) == {"loop": "aborted"}
+    assert len(handle.snapshot()) == 0
     assert stopped.wait(10)
+
+
+async def test_what_stops_early_has_no_result():
+    """What a step returns after it was told to stop is no result, though the run is still there to take it."""
+    stopped = threading.Event()
+
+    @step(id="loop")
+    def loop(scope: trio.CancelScope) -> int:
+        cancel.set()
+        while not current().cancelled:
+            time.sleep(0.001)
+        stopped.set()
+        return 7
+
+    @step(id="holds on")
+    async def holds_on(scope: trio.CancelScope) -> int:
+        with trio.CancelScope(shield=True):
+            await trio.to_thread.run_sync(cancel.wait)
+            scope.cancel()
+            await trio.to_thread.run_sync(stopped.wait)
+            while handles[0].trace.node("loop").status == "running":  # noqa: ASYNC110 # it has no event
+                await trio.sleep(0.001)
+        return 1
+
+    cancel = threading.Event()
+    handles: list[Handle] = []
+    with trio.CancelScope() as scope:
+        async with open_run([loop, holds_on], resources={"scope": scope}) as handle:
+            handles.append(handle)
+            await trio.sleep_forever()
+    assert statuses(handles[0]) == {"loop": "aborted", "holds on": "done"}
+    assert "loop" not in handles[0].snapshot()
 
 
 # -- Retries.
