@@ -153,7 +153,8 @@ class Storage:
             # Somebody has removed it; what it held can still be saved.
             pass
         journal.close(sync=not remove)
-        if remove:
+        if remove and journal.problem is None:
+            # Where something broke at the last moment, the run has failed, and the file is what there is.
             self.gone = True
             was_there = os.path.lexists(self._path)
             try:

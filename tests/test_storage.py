@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 from collections.abc import Callable, Iterator
 from errno import EACCES, EFBIG, EIO, ENOENT, ENOSPC, EROFS
 from pathlib import Path
@@ -222,6 +223,37 @@ def test_a_disk_may_fail_at_any_call(start, end, tmp_path, monkeypatch):
     assert tried["RunFailed"] > 10
 
 
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("start", [nothing, a_file])
+def test_an_fsync_may_fail_while_the_run_ends(start, end, path, monkeypatch):
+    """Where the journal's thread hears of a failure only as the run ends, a run that fails for it keeps all."""
+    start(path.parent)
+    ending = threading.Event()
+    calls: list[int] = []
+    close = journals.Journal.close
+
+    def sync(descriptor: int) -> None:
+        calls.append(descriptor)
+        if len(calls) == 1:
+            assert ending.wait(10)
+            raise OSError(EIO, os.strerror(EIO))
+
+    def close_now(self: journals.Journal, sync: bool) -> None:
+        ending.set()
+        close(self, sync)
+
+    monkeypatch.setattr(journals, "SYNC_SECONDS", 0.0)
+    monkeypatch.setattr(_disk, "sync", sync)
+    monkeypatch.setattr(journals.Journal, "close", close_now)
+    watch = Watch()
+    try:
+        saving(path, on_update=watch, **ENDS[end])
+    except RunFailed:
+        assert set(watch.done) & set(keys()) <= set(Snapshot.load(path))
+    else:
+        assert os.listdir(path.parent) == ([] if end == "succeeds" else [PATH])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("most", [7, 97])
 def test_short_writes_are_gone_on_with(most, tmp_path):
@@ -319,7 +351,11 @@ def test_a_step_is_not_retried_for_the_disk(path, monkeypatch, runs_on, size):
 
 
 async def test_what_runs_meanwhile_finishes_and_is_in_the_snapshot(path, monkeypatch):
-    """After the disk has failed, steps that run finish; their results are not on it, and not lost."""
+    """
+    After the disk has failed, steps that run finish; their results are not on it, and not lost.
+
+    None begins any more, whatever ``on_error`` says.
+    """
     failed, other = trio.Event(), trio.Event()
 
     @step(id="early", runs_on="inline")
@@ -338,6 +374,10 @@ async def test_what_runs_meanwhile_finishes_and_is_in_the_snapshot(path, monkeyp
         await failed.wait()
         return "second"
 
+    @step(id="third", runs_on="inline")
+    def third(early: int) -> None:
+        raise AssertionError("it has run")
+
     @step(id="last", after=[first, second], runs_on="inline")
     def last() -> None:
         raise AssertionError("it has run")
@@ -352,7 +392,7 @@ async def test_what_runs_meanwhile_finishes_and_is_in_the_snapshot(path, monkeyp
     monkeypatch.setattr(_disk, "write", full)
     watch = Watch()
     with pytest.raises(RunFailed) as caught:
-        await run_resumable_async(last, path=path, on_update=watch, on_error="continue")
+        await run_resumable_async(last, third, path=path, on_update=watch, on_error="continue", concurrency=2)
     assert watch.done == ["early"]
     assert sorted(caught.value.snapshot()) == ["early", "first", "second"]
     assert list(Snapshot.load(path)) == ["early"]
@@ -361,6 +401,7 @@ async def test_what_runs_meanwhile_finishes_and_is_in_the_snapshot(path, monkeyp
         "second": "aborted",
         "early": "done",
         "last": "blocked",
+        "third": "queued",
     }
 
 
@@ -747,15 +788,16 @@ def test_a_journal_that_is_removed_unnoticed_costs_nothing(end, path, monkeypatc
         if update.node.id == "part[„web“-1]" and update.node.status == "done":
             path.with_name(JOURNAL).unlink()
 
+    ended: RunResult[Any] | RunFailed
     try:
-        saving(path, on_update=watch, **ENDS[end])
+        ended = saving(path, on_update=watch, **ENDS[end])
     except RunFailed as failed:
-        ended: Any = failed
+        ended = failed
+    if end == "succeeds":
+        assert isinstance(ended, RunResult)
     else:
-        assert end == "succeeds"
-        return
-    assert finished(ended) == set(Snapshot.load(path))
-    assert os.listdir(path.parent) == [PATH]
+        assert finished(ended) == set(Snapshot.load(path))
+    assert os.listdir(path.parent) == ([] if end == "succeeds" else [PATH])
 
 
 # -- What the files are.
