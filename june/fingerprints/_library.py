@@ -207,10 +207,16 @@ def _numpy_text(encoder: Encoder, value: Any) -> None:
 
 
 def _named(encoder: Encoder, value: Any) -> None:
-    """Write what counts by its name: type variables, special forms, loggers."""
+    """Write what counts by its name: type variables, loggers."""
     encoder.content.text(b"V", _kind(value))
     name = getattr(value, "__name__", None) or getattr(value, "_name", None)
     encoder.content.text(b"v", name if isinstance(name, str) else "")
+
+
+def _form(encoder: Encoder, value: Any) -> None:
+    """Write `Literal`, `Annotated` or `Callable`, of which some are classes on some Pythons, as a class."""
+    encoder.content.atom(b"K")
+    encoder.content.text(b"C", f"typing:{value._name}")
 
 
 def _kind_only(encoder: Encoder, value: Any) -> None:
@@ -261,8 +267,6 @@ LIBRARY_TYPES.update(
         "typing:_LiteralGenericAlias": _alias,
         "typing:_AnnotatedAlias": _alias,
         "typing:_CallableGenericAlias": _alias,
-        "typing:_SpecialGenericAlias": _alias,
-        "typing:_SpecialForm": _named,
         "typing:_AnyMeta": _named,
         "typing:TypeVar": _variable,
         "typing:ParamSpec": _named,
@@ -295,6 +299,16 @@ LIBRARY_TYPES.update(
         "numpy:bytes_": _numpy_text,
     }
 )
+for _name in (
+    "_SpecialForm",
+    "_LiteralSpecialForm",
+    "_TypedCacheSpecialForm",
+    "_CallableType",
+    "_TupleType",
+    "_SpecialGenericAlias",
+    "_DeprecatedGenericAlias",
+):
+    LIBRARY_TYPES[f"typing:{_name}"] = _form
 for _name in ("PurePath", "PurePosixPath", "PureWindowsPath", "Path", "PosixPath", "WindowsPath"):
     LIBRARY_TYPES[f"pathlib:{_name}"] = _path
 for _name in [
