@@ -53,12 +53,26 @@ class Usage:
     reasoning_tokens: int = 0
     cost: float | None = None
 
+    def to_dict(self) -> dict[str, float]:
+        """Give what is not zero, and known, as JSON can hold it."""
+        return {name: value for name, value in attrs.asdict(self).items() if value}
+
+    @classmethod
+    def from_dict(cls, fields: Mapping[str, Any]) -> Usage:
+        """Read what `to_dict` gave; whatever else there is does not count."""
+        numbers: dict[str, Any] = {
+            field.name: fields[field.name]
+            for field in attrs.fields(cls)
+            if type(fields.get(field.name)) in ((int, float) if field.name == "cost" else (int,))
+        }
+        return cls(**numbers)
+
     def __add__(self, other: Usage) -> Usage:
         if not isinstance(other, Usage):
             return NotImplemented
-        if not self.requests:
+        if self == _NOTHING:
             cost = other.cost
-        elif not other.requests:
+        elif other == _NOTHING:
             cost = self.cost
         else:
             # One that is not known makes the sum unknown: a part of it would pass for the whole.
@@ -71,6 +85,9 @@ class Usage:
             reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
             cost=cost,
         )
+
+
+_NOTHING = Usage()
 
 
 @attrs.frozen

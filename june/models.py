@@ -4,10 +4,14 @@ Models: what June asks of one, and what one may ask of the run that it answers i
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 import trio
 
+from june.errors import ModelError
 from june.messages import Request, Response, Usage
 
 if TYPE_CHECKING:
@@ -41,7 +45,7 @@ class Model(Protocol):
         Retries of what may pass are the model's own business, as only it knows what may.
 
         Raises:
-            ModelError: If there is no answer; the text says why, in the provider's own words if it has some.
+            ModelError: If there is no answer; the text says why, in the provider's own words if it has any.
         """
 
 
@@ -66,7 +70,44 @@ class Call(Protocol):
         """Count what an attempt used that came to nothing. The answer's own usage is counted by June."""
 
     async def wait(self, seconds: float, why: str) -> None:
-        """Wait before another attempt, without holding the step's slot, which others get meanwhile."""
+        """
+        Wait before another attempt, without holding the step's slot, which others get meanwhile.
+
+        Where the wait is cut short, as by a timeout of the model's own, the step may be without its slot
+        until its next request or tool call.
+        """
+
+
+_blocked = 0
+
+
+def check_allowed(model: Model) -> None:
+    """
+    Check that a model may be asked: where `june.testing.block_models` is in force, only scripted ones may.
+
+    Raises:
+        ModelError: If it may not.
+    """
+    if _blocked and not getattr(model, "scripted", False):
+        raise ModelError(
+            f"model {model.name!r} was about to be asked, where june.testing.block_models() forbids it"
+        )
+
+
+@contextmanager
+def blocked() -> Iterator[None]:
+    """Let no model be asked meanwhile, in any thread, but scripted ones."""
+    global _blocked
+    with _lock:
+        _blocked += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _blocked -= 1
+
+
+_lock = threading.Lock()
 
 
 class Alone:

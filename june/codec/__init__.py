@@ -7,6 +7,7 @@ How results and inputs become JSON, and come back exactly as they were.
 from june.codec._codecs import Codec, codec_for, recode, refusing, register
 from june.codec._problems import Inexact, MistakenType, Undecodable, UnsupportedType
 from june.codec._readings import MISSING
+from june.codec._schemas import schema_for
 
 __all__ = [
     "MISSING",
@@ -19,4 +20,5 @@ __all__ = [
     "recode",
     "refusing",
     "register",
+    "schema_for",
 ]
