@@ -1,0 +1,53 @@
+"""
+JSON: writing a request's, and reading what a server sent, which may be of any shape.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+
+def count(usage: Any, *path: str) -> int:
+    """Read a number of tokens from what a provider tells of usage; 0 if it is not there."""
+    for name in path:
+        usage = usage.get(name) if isinstance(usage, Mapping) else None
+    return usage if isinstance(usage, int) and not isinstance(usage, bool) and usage > 0 else 0
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """Give a JSON object, or an empty one for whatever else a server may have sent in its place."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def items(value: Any) -> list[Any]:
+    """Give a JSON list, or an empty one."""
+    return value if isinstance(value, list) else []
+
+
+def text(value: Any) -> str:
+    """Give a JSON string, or an empty one."""
+    return value if isinstance(value, str) else ""
+
+
+def number(value: Any) -> int | None:
+    """Give a whole number, or None."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def written(value: Any) -> str:
+    """
+    Write JSON.
+
+    Raises:
+        TypeError: If a value is none that JSON has.
+        ValueError: If a number is none that JSON has.
+    """
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, default=_plain)
+
+
+def _plain(value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise TypeError(f"a value of type {type(value).__qualname__} cannot be written")
+    return dict(value)
