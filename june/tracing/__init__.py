@@ -1,0 +1,3 @@
+"""
+Traces for other tools: `june.tracing.otel` sends them as OpenTelemetry spans.
+"""
