@@ -7,6 +7,8 @@ are still the same.
 """
 
 from june._trampoline import CurrentStep, current
+from june.agents import Agent
+from june.approvals import ApprovalRequest
 from june.declaring import step
 from june.errors import (
     ApprovalRejected,
@@ -28,23 +30,28 @@ from june.errors import (
 from june.graphs import Graph
 from june.handles import Handle, RunResult
 from june.keys import versions
-from june.messages import Usage
+from june.messages import Image, Message, Settings, Usage
 from june.retries import Retry
 from june.running import RunOptions, open_run, run, run_async, run_resumable, run_resumable_async, start
 from june.snapshots import Snapshot, SnapshotDiff
 from june.steps import Step
+from june.tools import tool
 from june.traces import Trace, TraceNode, Update
 from june.wiring import graph
 
 __all__ = [
+    "Agent",
     "ApprovalRejected",
+    "ApprovalRequest",
     "CurrentStep",
     "Graph",
     "GraphError",
     "Handle",
+    "Image",
     "InputError",
     "JobError",
     "JuneError",
+    "Message",
     "ModelError",
     "ResultError",
     "ResultWarning",
@@ -54,6 +61,7 @@ __all__ = [
     "RunInterrupted",
     "RunOptions",
     "RunResult",
+    "Settings",
     "Snapshot",
     "SnapshotDiff",
     "SnapshotError",
@@ -74,5 +82,6 @@ __all__ = [
     "run_resumable_async",
     "start",
     "step",
+    "tool",
     "versions",
 ]

@@ -64,7 +64,8 @@ class CurrentStep:
             # It may stop half-way now, and what it has by then is no result.
             run.told.add(self._one)
             return True
-        return self._one.status != "running"
+        # While a tool of it waits for a person, a step that runs is "waiting".
+        return self._one.status not in ("running", "waiting")
 
     def note(self, text: str) -> None:
         """Note something for people: it shows in the trace and reaches ``on_update``."""
@@ -115,6 +116,16 @@ def begin(
     """
     _current.set(one)
     coroutine = call(function, one, arguments)
+    try:
+        return coroutine, coroutine.send(None)
+    except StopIteration as stop:
+        return FINISHED, stop.value
+
+
+@trio.lowlevel.disable_ki_protection
+def begin_conversation(one: StepRun, coroutine: Coroutine[Any, Any, Any]) -> tuple[Any, Any]:
+    """Start the conversation of a prompt step, inside its context; see `begin`."""
+    _current.set(one)
     try:
         return coroutine, coroutine.send(None)
     except StopIteration as stop:

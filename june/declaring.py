@@ -7,9 +7,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import FrameType
-from typing import Any, Never, ParamSpec, TypeVar, cast
+from typing import Any, Never, ParamSpec, TypedDict, TypeVar, Unpack, cast, overload
 
 from june._signatures import (
+    MISSING,
     innermost,
     is_coroutine_function,
     is_generator_function,
@@ -18,17 +19,74 @@ from june._signatures import (
     place_of,
 )
 from june._text import listed, near, short_repr
+from june.agents import Agent, PromptKind
+from june.messages import Settings
 from june.retries import retry_strategy
-from june.steps import FUNCTION, Declaration, Needed, Step, check_id
+from june.steps import FUNCTION, Declaration, Kind, Needed, Step, check_id
+from june.tools import as_tool
 
 __all__ = ["step"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 
 RUNS_ON = ("thread", "inline", "asyncio")
 
 
+class _Options(TypedDict, total=False):
+    """What all kinds of steps take; see `step`."""
+
+    needs: Mapping[str, Needed] | None
+    after: Iterable[Step[..., Any] | str]
+    each: Mapping[str, Any] | None
+    label: Callable[[Any], str | int] | None
+    when: Callable[..., bool] | None
+    version: str | None
+    vary: Any
+    save: bool
+    retry: Any
+    timeout: float | None
+    limit: str | None
+    approval: bool | str
+
+
+# A prompt step's function returns the prompt; the step's own type is that of its result.
+
+
+@overload
+def step(
+    *,
+    id: str,
+    agent: Agent | Callable[..., Agent],
+    output: type[T],
+    tools: Iterable[Any] = (),
+    settings: Settings | None = None,
+    **options: Unpack[_Options],
+) -> Callable[[Callable[P, Any]], Step[P, T]]: ...
+@overload
+def step(
+    *,
+    id: str,
+    agent: Agent | Callable[..., Agent],
+    tools: Iterable[Any] = (),
+    settings: Settings | None = None,
+    **options: Unpack[_Options],
+) -> Callable[[Callable[P, Any]], Step[P, str]]: ...
+@overload
+def step(
+    *,
+    id: str,
+    agent: Agent | Callable[..., Agent],
+    output: Any,
+    tools: Iterable[Any] = (),
+    settings: Settings | None = None,
+    **options: Unpack[_Options],
+) -> Callable[[Callable[P, Any]], Step[P, Any]]: ...
+@overload
+def step(
+    *, id: str, runs_on: str | None = None, **options: Unpack[_Options]
+) -> Callable[[Callable[P, R]], Step[P, R]]: ...
 def step(
     *mistaken: Never,
     id: str = "",
@@ -44,7 +102,12 @@ def step(
     timeout: float | None = None,
     runs_on: str | None = None,
     limit: str | None = None,
-) -> Callable[[Callable[P, R]], Step[P, R]]:
+    agent: Agent | Callable[..., Agent] | None = None,
+    output: Any = MISSING,
+    tools: Iterable[Any] = (),
+    settings: Settings | None = None,
+    approval: bool | str = False,
+) -> Callable[[Callable[P, Any]], Step[P, Any]]:
     """
     Make a function a step.
 
@@ -89,6 +152,17 @@ def step(
 
         limit: Name of a limit that the run is given with ``limits=``; the step holds one of it while it runs.
 
+        agent: Makes it a prompt step: the function returns the prompt, and the answer of the agent's model is
+            the result. An `june.Agent`, or a function of some of the parameters that gives one.
+
+        output: The type of a prompt step's result; ``str`` if not given.
+
+        tools: Tools that a prompt step's model may call, beside the agent's.
+
+        settings: Settings that go over the agent's for this step.
+
+        approval: Whether a person must say yes before the step starts: True, or the question to ask.
+
     Returns:
         A decorator that turns a function into a `Step`.
 
@@ -111,7 +185,7 @@ def step(
     check_id(id)
     frame = sys._getframe(1)
 
-    def decorate(function: Callable[P, R]) -> Step[P, R]:
+    def decorate(function: Callable[P, Any]) -> Step[P, Any]:
         fail = _Complaints(id, function)
         fail.unless_plain_function()
         try:
@@ -124,7 +198,7 @@ def step(
         declaration = Declaration(
             function=function,
             parameters=parameters,
-            kind=FUNCTION,
+            kind=fail.checked_kind(agent, output, tools, settings, is_async, names),
             place=fail.place,
             is_async=is_async,
             needs=fail.checked_needs(needs, names),
@@ -139,8 +213,9 @@ def step(
             save=bool(save),
             retry=retry_strategy(retry),
             timeout=fail.checked_timeout(timeout),
-            runs_on=fail.checked_runs_on(runs_on, is_async),
+            runs_on=fail.checked_runs_on(runs_on, is_async, agent),
             limit=fail.checked_text("limit", limit),
+            approval=fail.checked_approval(approval),
             scope_steps=scope_steps,
             scope=scope,
         )
@@ -278,7 +353,42 @@ class _Complaints:
             raise self.value_error(f"timeout must be more than 0 seconds, not {timeout!r}; None is no limit")
         return float(timeout)
 
-    def checked_runs_on(self, runs_on: Any, is_async: bool) -> str:
+    def checked_kind(
+        self, agent: Any, output: Any, tools: Any, settings: Any, is_async: bool, names: Sequence[str]
+    ) -> Kind:
+        given = {"output": output is not MISSING, "tools": bool(tools), "settings": settings is not None}
+        if agent is None:
+            for argument, is_given in given.items():
+                if is_given:
+                    raise self.type_error(f"{argument} is for prompt steps; pass agent= too")
+            return FUNCTION
+        if is_async:
+            raise self.type_error("a prompt step's function only returns the prompt; make it a plain def")
+        parameters: tuple[str, ...] = ()
+        if not isinstance(agent, Agent):
+            parameters = self.checked_function("agent", agent, names)
+        if settings is not None and not isinstance(settings, Settings):
+            raise self.type_error(f"settings must be june.Settings, not {short_repr(settings)}")
+        try:
+            checked = tuple(as_tool(one) for one in tools)
+        except (TypeError, ValueError) as error:
+            raise self.type_error(f"tools: {error}") from None
+        return PromptKind(agent, parameters, output, checked, settings or Settings())
+
+    def checked_approval(self, approval: Any) -> str | None:
+        if approval is False or approval is None:
+            return None
+        if approval is True:
+            return f"Run step {self.id}?"
+        if not isinstance(approval, str) or not approval:
+            raise self.type_error(f"approval must be True or the question to ask, not {short_repr(approval)}")
+        return approval
+
+    def checked_runs_on(self, runs_on: Any, is_async: bool, agent: Any) -> str:
+        if agent is not None:
+            if runs_on is not None:
+                raise self.type_error("runs_on is for function steps; a prompt step waits for its model")
+            return "trio"
         if runs_on is None:
             return "trio" if is_async else "thread"
         if runs_on not in RUNS_ON:

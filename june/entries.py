@@ -14,7 +14,8 @@ import msgspec
 from june._digests import digest
 from june._text import short_repr
 from june.errors import SnapshotError
-from june.keys import Recipe, input_parts
+from june.keys import Recipe, input_parts, table_of
+from june.messages import Usage
 
 _encode = msgspec.json.encode
 
@@ -63,9 +64,14 @@ class Entry(
             return {}
 
     def code(self) -> str | None:
-        """The digest of the code part, or None."""
-        code = self.parts_dict().get("code")
-        return code if isinstance(code, str) else None
+        """The digest under which the code table has the pieces of its code, or None."""
+        return table_of(self.parts_dict()) or None
+
+    def usage(self) -> Usage:
+        """What the model calls used that made the result, as far as the file tells."""
+        meta = plain(self.meta) if bytes(self.meta) else None
+        found = meta.get("usage") if isinstance(meta, dict) else None
+        return Usage.from_dict(found) if isinstance(found, dict) else Usage()
 
     def line(self, id: str) -> bytes:
         """The entry as a line of JSON that goes on with the next."""
@@ -100,6 +106,7 @@ class Finished(msgspec.Struct, gc=False):
         inputs: The parts that its inputs added.
         finished_at: When it finished, in seconds since 1970.
         seconds: How long it took.
+        more: What else its ``meta`` says, as JSON fields, each after a comma; or empty.
     """
 
     id: str
@@ -111,6 +118,7 @@ class Finished(msgspec.Struct, gc=False):
     inputs: bytes
     finished_at: float
     seconds: float
+    more: str = ""
 
     def data(self) -> bytes:
         """The result's JSON."""
@@ -134,8 +142,13 @@ class Finished(msgspec.Struct, gc=False):
         return found
 
     def code(self) -> str | None:
-        """The digest of the code part, or None."""
-        return self.recipe.parts.get("code")
+        """The digest under which the code table has the pieces of its code, or None."""
+        return self.recipe.table or None
+
+    def usage(self) -> Usage:
+        """What the model calls used that made the result."""
+        found = msgspec.json.decode(f"{{{self.more[1:]}}}") if self.more else {}
+        return Usage.from_dict(found.get("usage", {}))
 
     def line(self, id: str) -> bytes:
         """The entry as a line of JSON that goes on with the next."""
@@ -154,7 +167,7 @@ class Finished(msgspec.Struct, gc=False):
         return (
             f'{_encode(self.id).decode()}:{{"cacheKey":"{self.cacheKey}","result":{self.result.decode()},'
             f'{found}"parts":{self.recipe.parts_json}{inputs}}},'
-            f'"meta":{{"finishedAt":"{_timestamp(int(self.finished_at))}","seconds":{self.seconds:.6f}}}}}'
+            f'"meta":{{"finishedAt":"{_timestamp(int(self.finished_at))}","seconds":{self.seconds:.6f}{self.more}}}}}'
         )
 
 

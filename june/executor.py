@@ -15,7 +15,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from contextvars import Context
 from functools import partial
 from time import perf_counter
@@ -24,11 +24,17 @@ from typing import Any
 import trio
 
 from june import _trampoline
+from june._exceptions import holds, see_through, without
 from june._text import add_note, duration, message_of
 from june._threads import Threads
-from june.errors import ResultWarning, SnapshotError, StepError, StepTimeoutError
+from june._workers import LOCK_HOLDERS, Worker
+from june.approvals import ApprovalRequest, Desk, Pending
+from june.conversations import converse
+from june.errors import ApprovalRejected, ResultWarning, SnapshotError, StepError, StepTimeoutError
+from june.hosting import Host, Hosting
 from june.inputs import NO_ARGUMENTS
 from june.runs import PAUSE, Run
+from june.slots import Slots
 from june.stepruns import StepRun, as_failure, name_of
 from june.traces import TraceNode
 
@@ -56,59 +62,6 @@ class _Attempt:
         self.watch: trio.CancelScope | None = None
 
 
-class _Worker:
-    """
-    A pooled task, and what must be the same after each step that it runs.
-
-    Steps that never wait are run by one task one after the other. What else is tied to the task that a step
-    ran on (locks, tokens of capacity limiters) ends with the task, so a step that has waited, and could have
-    got hold of such things, is the last that its task runs. An open cancel scope would cancel whatever the
-    task runs next, and is looked for after every step.
-
-    Attributes:
-        task: The task.
-        status: Its cancel status between steps: trio's innermost cancel scope around it. Private to trio, and
-            the one thing that shows a scope left open without a scope of June's own around each step, which
-            costs more than all else that a step costs.
-        spoiled: Whether a step may have left something behind.
-    """
-
-    __slots__ = ("spoiled", "status", "task")
-
-    def __init__(self, task: trio.lowlevel.Task) -> None:
-        self.task = task
-        self.status: Any = task._cancel_status
-        self.spoiled = False
-
-    def mend(self, one: StepRun, status: Any, error: BaseException | None) -> BaseException | None:
-        """Leave the scopes that a step left open; give the error that this is, or the step's own."""
-        task = self.task
-        if task in _LOCK_HOLDERS:
-            self.spoiled = True
-        if task._cancel_status is status and not task._child_nurseries:
-            return error
-        self.spoiled = True
-        task._activate_cancel_status(status)
-        if error is None or without(error, trio.Cancelled) is None:
-            return StepError(
-                f"step {name_of(one)} ended with a cancel scope or a nursery still open; "
-                "leave each one before the step returns"
-            )
-        return error
-
-    async def leave_nurseries(self, status: Any) -> None:
-        """Cancel and close the nurseries that a step left open, or trio ends the run when the task ends."""
-        for nursery in reversed(list(self.task._child_nurseries)):
-            nursery.cancel_scope.cancel()
-            with trio.CancelScope(shield=True):
-                try:
-                    await nursery._nested_child_finished(None)
-                except BaseException:
-                    # The step has failed for what it left; what the children raised is lost with them.
-                    pass
-            self.task._activate_cancel_status(status)
-
-
 class Executor:
     """
     Executes one run.
@@ -121,7 +74,9 @@ class Executor:
         broken: What went wrong inside June, or None.
     """
 
-    def __init__(self, run: Run, context: Context, watcher: Watcher | None, deadline: float | None) -> None:
+    def __init__(
+        self, run: Run, context: Context, watcher: Watcher | None, deadline: float | None, desk: Desk
+    ) -> None:
         """
         Args:
             run: The run, not begun.
@@ -131,8 +86,13 @@ class Executor:
             watcher: Called on the loop with what changed, its node, and the text of a note; or None.
 
             deadline: Seconds for the whole run, or None.
+
+            desk: Where requests for approval wait.
         """
         self.run = run
+        self.desk = desk
+        self._slots = Slots(run.queues, self._wake)
+        self._hosting = Hosting(run.tell, self._slots, desk)
         self.cause: str | None = None
         self.error: BaseException | None = None
         self.broken: BaseException | None = None
@@ -148,6 +108,7 @@ class Executor:
         self._attempts: set[_Attempt] = set()
         self._cancel_asked = False
         self._asyncio: Any = None
+        self._asking: dict[StepRun, trio.CancelScope] = {}
         # The steps whose lines the journal's thread has written, or could not.
         self._written: deque[tuple[StepRun, SnapshotError | None]] = deque()
 
@@ -205,6 +166,7 @@ class Executor:
             for attempt in self._attempts:
                 attempt.abandoned = True
             try:
+                await self._hosting.close()
                 if self._asyncio is not None:
                     with trio.CancelScope(shield=True):
                         await self._asyncio.close()
@@ -263,10 +225,16 @@ class Executor:
         if self._drained:
             return
         self._drained = True
+        # Nobody need answer what would not start any more.
+        for one, scope in self._asking.items():
+            scope.cancel()
+            self.run.active -= 1
+            one.status = "queued"
+        self._asking.clear()
         # A step that waits for another attempt, or for a slot for it, gets none.
-        for one, (error, scope) in list(self._between.items()):
-            if scope is not None:
-                scope.cancel()
+        for one, (error, between) in list(self._between.items()):
+            if between is not None:
+                between.cancel()
             elif self.cause is None:
                 del self._between[one]
                 self.run.fail(one, error)
@@ -350,7 +318,7 @@ class Executor:
     @trio.lowlevel.enable_ki_protection
     async def _work(self) -> None:
         run = self.run
-        worker = _Worker(trio.lowlevel.current_task())
+        worker = Worker(trio.lowlevel.current_task())
         breath = perf_counter() + _BREATH_SECONDS
         while True:
             one = run.next()
@@ -367,6 +335,9 @@ class Executor:
                 breath = perf_counter() + _BREATH_SECONDS
                 continue
             declaration = one.node.declaration
+            if declaration.approval is not None and one not in run.queues.approved:
+                self._seek_approval(one, declaration.approval)
+                continue
             if declaration.runs_on != "trio":
                 self._run_elsewhere(one, declaration.runs_on)
                 now = perf_counter()
@@ -393,7 +364,17 @@ class Executor:
         self.run.begin_attempt(one)
         return self._context.copy()
 
-    def _begin_here(self, one: StepRun, worker: _Worker) -> tuple[Context, Any, Any] | None:
+    def _start(self, one: StepRun, context: Context) -> tuple[Any, Any]:
+        """Start what an attempt does on the event loop; see `june._trampoline.begin`."""
+        node = one.node
+        if one.talk is not None:
+            return context.run(
+                _trampoline.begin_conversation, one, converse(one.talk.prompt, Host(self._hosting, one))
+            )
+        arguments = self.run.arguments(one) if node.bindings else NO_ARGUMENTS
+        return context.run(_trampoline.begin, one, node.declaration.function, arguments)
+
+    def _begin_here(self, one: StepRun, worker: Worker) -> tuple[Context, Any, Any] | None:
         """
         Begin an attempt at an async step.
 
@@ -401,10 +382,8 @@ class Executor:
             None if that was all of it; or its context, its coroutine, and what that asks of trio.
         """
         context = self._begin(one)
-        node = one.node
         try:
-            arguments = self.run.arguments(one) if node.bindings else NO_ARGUMENTS
-            state, value = context.run(_trampoline.begin, one, node.declaration.function, arguments)
+            state, value = self._start(one, context)
         except BaseException as error:
             self._ended(one, None, error, worker)
             return None
@@ -413,7 +392,7 @@ class Executor:
             return None
         return context, state, value
 
-    async def _go_on_here(self, one: StepRun, worker: _Worker, rest: tuple[Context, Any, Any]) -> None:
+    async def _go_on_here(self, one: StepRun, worker: Worker, rest: tuple[Context, Any, Any]) -> None:
         """Go on with an async step that is about to wait."""
         worker.spoiled = True
         self._wake()
@@ -424,16 +403,15 @@ class Executor:
         else:
             self._ended(one, value, None, worker)
 
-    async def _run_timed(self, one: StepRun, worker: _Worker, timeout: float) -> None:
+    async def _run_timed(self, one: StepRun, worker: Worker, timeout: float) -> None:
         """Run an attempt at an async step that has a timeout."""
         context = self._begin(one)
         error: BaseException | None = None
         value: Any = None
         with trio.move_on_after(timeout) as scope:
-            inside = worker.task._cancel_status  # see _Worker
+            inside = worker.task._cancel_status  # see Worker
             try:
-                arguments = self.run.arguments(one)
-                state, value = context.run(_trampoline.begin, one, one.node.declaration.function, arguments)
+                state, value = self._start(one, context)
                 if state is not _trampoline.FINISHED:
                     worker.spoiled = True
                     self._wake()
@@ -452,15 +430,15 @@ class Executor:
             error = self._timed_out(one)
         self._ended(one, value, error, worker)
 
-    def _ended(self, one: StepRun, value: Any, error: BaseException | None, worker: _Worker | None) -> None:
+    def _ended(self, one: StepRun, value: Any, error: BaseException | None, worker: Worker | None) -> None:
         """An attempt has ended: give back its slot, and take its result or decide what its error means."""
         run = self.run
-        run.queues.release(one)
+        self._slots.release(one)
         if worker is not None:
             task = worker.task
-            if task._cancel_status is not worker.status or task._child_nurseries or task in _LOCK_HOLDERS:
+            if task._cancel_status is not worker.status or task._child_nurseries or task in LOCK_HOLDERS:
                 error = worker.mend(one, worker.status, error)
-        if one.node.bindings:
+        if one.node.bindings and one.talk is None:
             try:
                 run.check_arguments(one)
             except ResultWarning as warning:
@@ -544,13 +522,64 @@ class Executor:
             attempt.watch.cancel()
         try:
             if attempt.abandoned:
-                self.run.queues.release(attempt.one)
+                self._slots.release(attempt.one)
             else:
                 self._ended(attempt.one, value, error, None)
             self._wake()
         except BaseException as broken:
             self.broken = broken
             self._cut("failure")
+
+    # -- Approvals of steps.
+
+    def _seek_approval(self, one: StepRun, question: str) -> None:
+        """Ask whether a step may start, which waits without a slot."""
+        run = self.run
+        run.active += 1
+        try:
+            arguments = run.inputs.shown(one)
+        except SnapshotError as error:
+            run.fail(one, error)
+            self._check_failures()
+            return
+        request = ApprovalRequest(
+            id=one.id, step=one.id, question=question, arguments=arguments, key=one.key or ""
+        )
+        self._asking[one] = scope = trio.CancelScope()
+        pending = self.desk.open(request)
+        one.status = "waiting"
+        run.tell("status", one)
+        self._nursery.start_soon(self._await_approval, one, pending, scope)
+
+    async def _await_approval(self, one: StepRun, pending: Pending, scope: trio.CancelScope) -> None:
+        run = self.run
+        failure: BaseException | None = None
+        try:
+            with scope:
+                try:
+                    # A drain that came before this began has cancelled the scope.
+                    await trio.lowlevel.checkpoint()
+                    await self.desk.wait(pending)
+                except BaseException as raised:
+                    if without(raised, trio.Cancelled) is None:
+                        raise
+                    failure = raised
+        finally:
+            self.desk.withdraw(pending)
+        if self._asking.pop(one, None) is None:
+            return
+        if failure is None:
+            run.queues.approved.add(one)
+            run.active -= 1
+            one.status = "queued"
+            run.queues.add_startable(one)
+        elif holds(failure, KeyboardInterrupt):
+            run.fail(one, failure, "aborted")
+            self._cut("interrupt")
+        else:
+            run.fail(one, as_failure(one, failure))
+            self._check_failures()
+        self._wake()
 
     # -- What went wrong.
 
@@ -576,7 +605,12 @@ class Executor:
             return
         failure = as_failure(one, error)
         _hint_at_asyncio(failure)
-        if one.node.declaration.retry is not None and not run.stopping:
+        # A person's no is not asked for again.
+        if (
+            one.node.declaration.retry is not None
+            and not run.stopping
+            and not holds(failure, ApprovalRejected)
+        ):
             delay, failure = self._retry_delay(one, failure)
             if delay is not None:
                 one.status = "queued"
@@ -631,56 +665,7 @@ def _let_interrupts_in(watcher: Watcher, what: str, one: TraceNode, text: str | 
     watcher(what, one, text)
 
 
-async def see_through(call: Callable[[], object], interrupted: Callable[[], object]) -> None:
-    """
-    Make a call in a thread, whatever comes meanwhile.
-
-    Args:
-        call: What to call.
-
-        interrupted: Called before it if Ctrl-C came that trio has still to deliver. Trio does so where the
-            main task is about to wait, and neither a shield nor its own protection keeps it off.
-    """
-    # Steps may have taken all the threads that trio gives out otherwise.
-    limiter = trio.CapacityLimiter(1)
-    with trio.CancelScope(shield=True):
-        while True:
-            try:
-                await trio.to_thread.run_sync(call, limiter=limiter)
-                return
-            except KeyboardInterrupt:
-                interrupted()
-
-
-def holds(error: BaseException, kind: type[BaseException]) -> bool:
-    """Tell whether an exception is of *kind*, or a group with one that is."""
-    if isinstance(error, BaseExceptionGroup):
-        return error.subgroup(kind) is not None
-    return isinstance(error, kind)
-
-
-def without(error: BaseException, kind: type[BaseException]) -> BaseException | None:
-    """Take the exceptions of *kind* out of a group, or give None if nothing else is there."""
-    if isinstance(error, kind):
-        return None
-    if isinstance(error, BaseExceptionGroup):
-        return error.split(kind)[1]
-    return error
-
-
 def _hint_at_asyncio(error: Exception) -> None:
     text = message_of(error) if isinstance(error, (RuntimeError, TypeError)) else ""
     if "no running event loop" in text or "unrecognized yield message" in text:
         add_note(error, "this step uses asyncio; run it there with @step(..., runs_on='asyncio')")
-
-
-def _lock_holders() -> Container[trio.lowlevel.Task]:
-    """The tasks that hold a `trio.Lock` now; trio knows them since 0.28, to break locks that end held."""
-    try:
-        from trio._core._parking_lot import GLOBAL_PARKING_LOT_BREAKER
-    except ImportError:
-        return ()
-    return GLOBAL_PARKING_LOT_BREAKER
-
-
-_LOCK_HOLDERS = _lock_holders()

@@ -14,9 +14,11 @@ from typing import Any, Generic, Self, TypeVar, cast
 
 import trio
 
+from june._exceptions import see_through, without
 from june._text import add_note, duration
+from june.approvals import ApprovalRequest, Desk, OnApproval
 from june.errors import RunCancelled, RunFailed, RunInterrupted, SnapshotError
-from june.executor import Executor, see_through, without
+from june.executor import Executor
 from june.interrupts import ctrl_c
 from june.messages import Usage
 from june.runs import Run
@@ -50,8 +52,13 @@ class Record:
 
     @property
     def usage(self) -> Usage:
-        """What this run's model calls used; resumed steps add nothing."""
+        """What this run's model calls used, failed attempts included; resumed steps add nothing."""
         return sum((node.usage for node in self._run.outcomes.trace_nodes() if node.usage), Usage())
+
+    @property
+    def reused_usage(self) -> Usage:
+        """What the model calls had used that this run did not make, as it found their results saved."""
+        return self._run.outcomes.reused_usage()
 
 
 class RunResult(Record, Generic[T_co]):
@@ -95,7 +102,11 @@ class Handle(Record):
     """
 
     def __init__(
-        self, run: Run, deadline: float | None, on_update: Callable[[Update], object] | None
+        self,
+        run: Run,
+        deadline: float | None,
+        on_update: Callable[[Update], object] | None,
+        on_approval: OnApproval | None,
     ) -> None:
         super().__init__(run)
 
@@ -103,7 +114,10 @@ class Handle(Record):
             on_update(Update(cast(Any, what), node, self, text))  # type: ignore[misc]  # only used where not None
 
         self._deadline = deadline
-        self._executor = Executor(run, copy_context(), None if on_update is None else watch, deadline)
+        self._desk = Desk(on_approval)
+        self._executor = Executor(
+            run, copy_context(), None if on_update is None else watch, deadline, self._desk
+        )
         self._lock = threading.Lock()
         self._ended = threading.Event()
         self._callbacks: list[Callable[[], object]] = []
@@ -128,6 +142,38 @@ class Handle(Record):
         `RunCancelled`. A run that has ended stays as it is.
         """
         self._executor.cancel("cancel")
+
+    # -- Approvals, from any thread.
+
+    @property
+    def approvals(self) -> tuple[ApprovalRequest, ...]:
+        """What waits for an answer now, the oldest first."""
+        return self._desk.requests
+
+    def approve(self, request: ApprovalRequest | str) -> None:
+        """
+        Let a step, or a call of a tool, go on.
+
+        Args:
+            request: One of `approvals`, or its id.
+
+        Raises:
+            KeyError: If it does not wait, or not any more.
+        """
+        self._desk.answer(request, True)
+
+    def reject(self, request: ApprovalRequest | str, reason: str = "") -> None:
+        """
+        Have a step, or the step whose model calls a tool, fail with `june.ApprovalRejected`.
+
+        Args:
+            request: One of `approvals`, or its id.
+            reason: Why, for the error.
+
+        Raises:
+            KeyError: If it does not wait, or not any more.
+        """
+        self._desk.answer(request, False, reason)
 
     def wait(self, timeout: float | None = None) -> RunResult[Any]:
         """

@@ -28,6 +28,7 @@ class Inputs:
 
     Attributes:
         nodes: For each node of the graph, the step in this run.
+        session: Hashes bound values, defaults and what else is a part of a key.
     """
 
     def __init__(
@@ -48,9 +49,9 @@ class Inputs:
             session: Hashes bound values and defaults.
         """
         self.nodes = nodes
+        self.session = session
         self._given = dict(given)
         self._contributions = contributions
-        self._session = session
 
     # -- Values.
 
@@ -68,6 +69,29 @@ class Inputs:
         if names is None:
             return {binding.name: self._value(one, binding) for binding in bindings}
         return {binding.name: self._value(one, binding) for binding in bindings if binding.name in names}
+
+    def shown(self, one: StepRun) -> Mapping[str, Any]:
+        """
+        Collect the values of a step's parameters for a person to look at.
+
+        What is data is copied: what others do to it meanwhile is not what will run. Resources, and what no
+        key can be made of, are things to work with, and there is to be one of each.
+        """
+        found = dict(self.arguments(one))
+        for binding in one.node.bindings:
+            value = found[binding.name]
+            is_resource = (
+                binding.how == EXTERNAL
+                and binding.source in self._given
+                and binding.source not in self._contributions
+            )
+            if type(value) in IMMUTABLE or is_resource or self.contribution(value) is None:
+                continue
+            try:
+                found[binding.name] = copy.deepcopy(value)
+            except Exception:  # it is shared, as it is by all that take it
+                continue
+        return found
 
     def _private(self, value: Any) -> Any:
         """
@@ -175,7 +199,9 @@ class Inputs:
         """
         pieces: list[bytes] = []
         nodes = self.nodes
-        for binding in one.node.bindings:
+        # What is rendered stands for what it was rendered from.
+        bindings = () if one.node.declaration.kind.reads_values else one.node.bindings
+        for binding in bindings:
             how = binding.how
             found: bytes | None
             if how == STEP:
@@ -185,7 +211,7 @@ class Inputs:
                 else:
                     found = self._default(binding)
             elif how == VALUE:
-                found = self._session.value(binding.source).digest
+                found = self.session.value(binding.source).digest
             else:
                 found = self._other(one, binding)
             if found is None:
@@ -214,7 +240,7 @@ class Inputs:
     def _default(self, binding: Binding) -> bytes:
         if binding.default is MISSING:
             raise AssertionError("a step without its input rendered; this is a bug in june")
-        return self._session.value(binding.default).digest
+        return self.session.value(binding.default).digest
 
     def _varied(self, one: StepRun, recipe: Recipe) -> bytes:
         assert recipe.vary is not None  # the caller has looked
@@ -222,7 +248,7 @@ class Inputs:
             varied = recipe.vary(**self.arguments(one, one.node.declaration.vary_parameters))
         except BaseException as error:
             raise KeyFailure(f"vary raised {type(error).__name__}: {message_of(error)}") from error
-        found = self._session.value(varied)
+        found = self.session.value(varied)
         if found.opaque:
             raise KeyFailure(f"june cannot see into what vary returned: {found.opaque[0]}")
         return found.digest
@@ -236,7 +262,7 @@ class Inputs:
             kind: The letter that the contribution must have; empty for any.
         """
         try:
-            found = self._session.value(value)
+            found = self.session.value(value)
         except KeyFailure:
             return None
         return None if found.opaque or not found.digest.startswith(kind) else found.digest

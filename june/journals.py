@@ -20,7 +20,6 @@ from typing import Any
 from june import _disk
 from june.entries import Finished
 from june.errors import SnapshotError
-from june.keys import Recipe
 from june.records import code_line, entry_line, header, unsaved_line
 
 SYNC_SECONDS = 0.02
@@ -70,7 +69,7 @@ class Journal:
         self.safe = 0
         self.problem: SnapshotError | None = None
         self._shown = shown
-        self._recipes: set[Recipe] = set()
+        self._tables: set[str] = set()
         # What the thread has to write: a ticket for whoever waits, and how to make the lines. While there is
         # anything, everything goes there. The event loop counts what it leaves, the thread what it has done.
         self._queue: deque[tuple[Any, Callable[[], bytes] | None]] = deque()
@@ -128,9 +127,9 @@ class Journal:
         if self.problem is not None:
             raise self.problem
         recipe = entry.recipe
-        first = recipe not in self._recipes
+        first = recipe.table not in self._tables
         if first:
-            self._recipes.add(recipe)
+            self._tables.add(recipe.table)
         if first or self._left != self._taken or len(entry.result) > LARGE:
             return self._finish_slowly(ticket, entry, first)
         # What `_append` does, without the call: it is done for every step.

@@ -18,6 +18,7 @@ d   a dict of results by label: the digest of their labels and contributions
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from hashlib import blake2b
 from typing import Any
 
@@ -44,9 +45,12 @@ class Recipe:
     """
     What of a step's key no input changes, computed once for all bound copies of a function.
 
+    That of a prompt step has all of the key, for one prompt; see `rendered`.
+
     Attributes:
         parts: Part name to hex digest.
         records: The pieces of code that count, by label, for explaining a miss.
+        table: The digest under which a snapshot's code table has the records.
         failure: Why no key can be computed, or None.
         key: The cache key of a copy without any input.
         needs_values: Whether rendering needs the values of the inputs.
@@ -57,7 +61,7 @@ class Recipe:
 
     __slots__ = (
         "_hash", "codec", "failure", "key", "layout", "layout_size", "needs_values", "notes", "parts",
-        "parts_json", "records", "typed", "vary",
+        "parts_json", "records", "table", "typed", "vary",
     )  # fmt: skip
 
     def __init__(self, node: GraphNode, session: Fingerprinter) -> None:
@@ -81,11 +85,7 @@ class Recipe:
             self.failure = str(failure)
         except Exception as failure:
             self.failure = f"{type(failure).__name__}: {failure}"
-        pieces = [_PREFIX, declaration.kind.name.encode()]
-        for name, part in self.parts.items():
-            pieces += [name.encode(), part.encode()]
-        self._hash = blake2b(framed(*pieces), digest_size=16)
-        self.key = "step:" + self._hash.hexdigest()
+        self._finish(declaration.kind.name)
         # Where each input's contribution stands if all parameters add one, and the JSON that goes before it.
         self.layout: list[tuple[str, int, int, int]] = []
         position = 0
@@ -94,7 +94,48 @@ class Recipe:
             position = start + CONTRIBUTION_SIZE
             self.layout.append((f'"{parameter.name}":"', start, 2 * start + 2, 2 * position))
         self.layout_size = position if self.vary is None else -1
+
+    def _finish(self, kind: str) -> None:
+        """Put the parts together."""
+        pieces = [_PREFIX, kind.encode()]
+        for name, part in self.parts.items():
+            pieces += [name.encode(), part.encode()]
+        self._hash = blake2b(framed(*pieces), digest_size=16)
+        self.key = "step:" + self._hash.hexdigest()
         self.parts_json = msgspec.json.encode(self.parts)[:-1].decode()
+        self.table = table_of(self.parts)
+
+    def rendered(
+        self,
+        kind: str,
+        parts: Mapping[str, str],
+        records: Mapping[str, str],
+        failure: str | None,
+        notes: tuple[str, ...],
+    ) -> Recipe:
+        """
+        Give the recipe of a step whose key is what it renders, rather than what its inputs add.
+
+        Args:
+            kind: The step's kind.
+            parts: The parts that it rendered.
+            records: The pieces of code that count in them, by label.
+            failure: Why there can be no key, or None.
+            notes: What a reader should know of that code.
+        """
+        new = copy(self)
+        new.notes = (*self.notes, *notes)
+        new.failure = self.failure or failure
+        # What was known before stands behind what was rendered, in the order of the contract.
+        new.parts = {
+            **{name: part for name, part in self.parts.items() if name == "code"},
+            **parts,
+            **self.parts,
+        }
+        new.records = {**self.records, **records}
+        new.layout, new.layout_size = [], -1
+        new._finish(kind)
+        return new
 
     def _static_parts(self, declaration: Declaration, session: Fingerprinter) -> dict[str, str]:
         if declaration.version is not None:
@@ -106,7 +147,14 @@ class Recipe:
                 fingerprint = session.code(declaration.function, defaults=False)
                 self.records = fingerprint.records
                 self.notes = (*fingerprint.notes, *(f"cannot see into {one}" for one in fingerprint.opaque))
-        parts["output"] = digest(framed(self.codec.description, *self._taught(session))).hex()
+        schema = declaration.kind.schema(self.codec)
+        described = [self.codec.description]
+        if schema is not None:
+            described.append(schema)
+            if declaration.version is None:
+                # The answer becomes a value by what the classes do.
+                described.append(session.classes(self.codec.classes))
+        parts["output"] = digest(framed(*described, *self._taught(session))).hex()
         if declaration.vary is not None and self.vary is None:
             varied = session.value(declaration.vary)
             if varied.opaque:
@@ -134,6 +182,12 @@ class Recipe:
         if self.typed is None:
             return b"j" + result_digest
         return b"t" + digest(self.typed + result_digest)
+
+
+def table_of(parts: Mapping[str, Any]) -> str:
+    """Give the digest under which a snapshot's code table has the pieces of an entry's code, or nothing."""
+    found = parts.get("code" if "tools" not in parts else "tools", "")
+    return found if isinstance(found, str) else ""
 
 
 def key_contribution(key: str) -> bytes:
@@ -196,8 +250,13 @@ def why_changed(
     """
     if not old:
         return "the saved cache key differs, and its entry does not say why"
+    if "code" in old and "code" not in recipe.parts:
+        # Of a prompt step, that is a version.
+        return "version changed"
     for name, part in recipe.parts.items():
         if old.get(name) != part:
+            if name == "tools" and old_records:
+                return _why_tools_changed(old_records, recipe.records)
             if name != "code":
                 return {"output": "output type changed", "vary": "vary changed"}.get(name, f"{name} changed")
             if "version" in recipe.records or (old_records and "version" in old_records):
@@ -205,6 +264,8 @@ def why_changed(
             return f"code changed: {explain(old_records, recipe.records)}" if old_records else "code changed"
     if "vary" in old and "vary" not in recipe.parts and recipe.vary is None:
         return "vary changed"
+    if "tools" in old and "tools" not in recipe.parts:
+        return "tools changed"
     now, vary = input_parts(inputs)
     before = old.get("inputs")
     before = before if isinstance(before, Mapping) else {}
@@ -220,6 +281,18 @@ def why_changed(
     if old.get("vary") != vary and (vary is not None or recipe.vary is not None):
         return "vary changed"
     return "the saved cache key differs, though all parts that its entry names agree"
+
+
+def _why_tools_changed(old: Mapping[str, str], new: Mapping[str, str]) -> str:
+    """Name the first tool that is another, and what of it."""
+    for label, piece in new.items():
+        if label not in old:
+            return f"{label.rpartition(':')[0]} is new"
+        if old[label] != piece:
+            name, _, what = label.rpartition(": ")
+            return f"{name} changed: {what}"
+    gone = [label for label in old if label not in new and label.startswith("tool ")]
+    return f"{gone[0].rpartition(':')[0]} is gone" if gone else "the order of the tools changed"
 
 
 def versions(*distributions: str) -> dict[str, str]:

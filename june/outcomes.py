@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from june.graphs import Graph
+from june.messages import Usage
 from june.snapshots import base_id
 from june.stepruns import SKIPPED, AnyRun, Family, StepRun
 from june.traces import TraceNode
@@ -39,6 +40,14 @@ class Outcomes:
         """Say where in a snapshot an entry stands that this run has not finished."""
         found = self._by_id.get(id) or self._by_id.get(base_id(id))
         return float("inf") if found is None else found.order >> 40
+
+    def reused_usage(self) -> Usage:
+        """What the model calls had used whose results were found saved."""
+        found = Usage()
+        for node in self.trace_nodes():
+            if isinstance(node, StepRun) and node.resumed and node.entry is not None:
+                found += node.entry.usage()
+        return found
 
     def results(self) -> dict[str, Any]:
         """Every result by id: an ``each`` step's as a list, and each of its instances'."""

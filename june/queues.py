@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 from heapq import heappop, heappush
+from typing import cast
 
 from june.stepruns import StepRun
 
@@ -20,6 +21,8 @@ class Queues:
         first: Steps that could render from the start, in order.
         later: A heap of those that came later.
         startable: A heap of steps that have rendered and lack only a slot.
+        asking: Steps that have all they take but a person's approval, which is asked for without a slot.
+        approved: Steps that have that, too.
     """
 
     def __init__(self, concurrency: int, limits: Mapping[str, int]) -> None:
@@ -35,6 +38,8 @@ class Queues:
         self.first: deque[StepRun] = deque()
         self.later: list[tuple[int, StepRun]] = []
         self.startable: list[tuple[int, StepRun]] = []
+        self.asking: deque[StepRun] = deque()
+        self.approved: set[StepRun] = set()
         self._limits = dict(limits)
         self._limited: dict[str, list[tuple[int, StepRun]]] = {name: [] for name in limits}
 
@@ -53,15 +58,24 @@ class Queues:
 
     def add_startable(self, one: StepRun) -> None:
         """Add a step that must run and has all it takes."""
-        heappush(self.startable, (one.order, one))
+        if self._is_to_be_approved(one):
+            self.asking.append(one)
+        else:
+            heappush(self.startable, (one.order, one))
+
+    def _is_to_be_approved(self, one: StepRun) -> bool:
+        return one.node.declaration.approval is not None and one not in self.approved
 
     def pop(self) -> StepRun | None:
         """
         Take the first step in graph order that something can be done for now.
 
         Returns:
-            A step that has rendered and holds a slot from now on, or one that is to render; or None.
+            A step that has rendered and holds a slot from now on, or is to be approved and holds none; one
+            that is to render; or None.
         """
+        if self.asking:
+            return self.asking.popleft()
         first, ready, startable = self.first, self.later, self.startable
         if first and not ready and not startable:
             return first.popleft()
@@ -86,6 +100,9 @@ class Queues:
         Returns:
             Whether it holds a slot now.
         """
+        if self._is_to_be_approved(one):
+            self.asking.append(one)
+            return False
         if not self.free or (self.startable and self.startable[0][0] < one.order):
             heappush(self.startable, (one.order, one))
             return False
@@ -96,30 +113,40 @@ class Queues:
 
     def _take(self, one: StepRun) -> bool:
         """Take a slot, and one of the step's limit; where the limit has none, line the step up there."""
-        limit = one.node.declaration.limit
-        if limit is not None:
-            if not self._limits[limit]:
-                heappush(self._limited[limit], (one.order, one))
-                return False
-            self._limits[limit] -= 1
+        if not self.take_limit(one):
+            heappush(self._limited[cast(str, one.node.declaration.limit)], (one.order, one))
+            return False
         self.free -= 1
         return True
 
     def release(self, one: StepRun) -> None:
         """Give back the slot, and the limit, that *one* held."""
         self.free += 1
+        self.release_limit(one)
+
+    def release_limit(self, one: StepRun) -> None:
+        """Give back the limit that *one* held, if it names one."""
         limit = one.node.declaration.limit
         if limit is not None:
             self._limits[limit] += 1
             if self._limited[limit]:
                 heappush(self.startable, heappop(self._limited[limit]))
 
+    def take_limit(self, one: StepRun) -> bool:
+        """Take the limit that *one* names, if it is to be had; tell whether it was."""
+        limit = one.node.declaration.limit
+        if limit is not None:
+            if not self._limits[limit]:
+                return False
+            self._limits[limit] -= 1
+        return True
+
     @property
     def has_work(self) -> bool:
         """Whether `pop` would find something."""
-        return bool(self.first or self.later or (self.startable and self.free))
+        return bool(self.first or self.later or self.asking or (self.startable and self.free))
 
     @property
     def empty(self) -> bool:
         """Whether nothing is left, for which there is a slot or not."""
-        return not (self.first or self.later or self.startable or any(self._limited.values()))
+        return not (self.first or self.later or self.asking or self.startable or any(self._limited.values()))

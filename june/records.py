@@ -84,7 +84,7 @@ def entry_line(entry: Finished, safe: int) -> bytes:
 
 def code_line(recipe: Recipe, safe: int) -> bytes:
     """Write the line of the pieces of code that count for a step; `entry_line` says what *safe* is."""
-    return _line(f"{safe} code {_encode({recipe.parts['code']: recipe.records}).decode()}")
+    return _line(f"{safe} code {_encode({recipe.table: recipe.records}).decode()}")
 
 
 def unsaved_line(id: str, key: str, safe: int) -> bytes:

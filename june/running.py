@@ -16,6 +16,7 @@ import trio
 
 from june._signatures import is_coroutine_function
 from june._text import listed, near, short_repr
+from june.approvals import OnApproval
 from june.errors import InputError, SnapshotError
 from june.handles import Handle, Record, RunResult, running_loop, wait_or_interrupt
 from june.interrupts import LeftAtOnce, ctrl_c, run_until_ctrl_c_twice
@@ -62,6 +63,10 @@ class RunOptions(TypedDict, total=False):
             lets running steps finish; ``"cancel"`` cancels them; ``"continue"`` runs all that does not
             depend on the failed step.
 
+        on_approval: Called, on the event loop, with each `june.ApprovalRequest` of a step or a tool that
+            waits for a person. True lets it go on; False, or a text that says why, rejects it; None leaves
+            the answer to the run's handle. It may be async.
+
         deadline: Seconds for the whole run.
     """
 
@@ -75,6 +80,7 @@ class RunOptions(TypedDict, total=False):
     strict: bool
     on_update: Callable[[Update], object] | None
     on_error: Literal["drain", "cancel", "continue"]
+    on_approval: OnApproval | None
     deadline: float | None
 
 
@@ -117,7 +123,12 @@ def _prepare(caller: str, targets: tuple[Any, ...], options: RunOptions) -> Hand
     on_update = options.get("on_update")
     if on_update is not None and (not callable(on_update) or is_coroutine_function(on_update)):
         raise TypeError(f"on_update must be a plain function of an Update, not {short_repr(on_update)}")
-    return Handle(Run(graph, checked), deadline, on_update)
+    on_approval = options.get("on_approval")
+    if on_approval is not None and not callable(on_approval):
+        raise TypeError(
+            f"on_approval must be a function of an ApprovalRequest, not {short_repr(on_approval)}"
+        )
+    return Handle(Run(graph, checked), deadline, on_update, on_approval)
 
 
 def _surplus(argument: str, name: str, wanted: Mapping[str, bool], steps: list[str]) -> str:
@@ -432,6 +443,7 @@ async def open_run(*targets: Any, **options: Unpack[RunOptions]) -> AsyncIterato
     _require_trio("open_run")
     handle = _prepare("open_run", targets, options)
     handle._in_trio = True
+    handle._desk.attended = True
     raised: BaseException | None = None
     async with trio.open_nursery() as nursery:
         nursery.start_soon(handle._execute)
@@ -462,6 +474,7 @@ def start(*targets: Any, **options: Unpack[RunOptions]) -> Handle:
         GraphError: As `run`; so are `InputError` and `SnapshotError`, at once.
     """
     handle = _prepare("start", targets, options)
+    handle._desk.attended = True
     _in_thread(handle, daemon=False)
     return handle
 

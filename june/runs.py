@@ -51,7 +51,7 @@ from june.stepruns import (
     name_of,
 )
 from june.steps import Declaration
-from june.traces import LOST, NOTHING, SETTLED, Status, TraceNode
+from june.traces import LOST, NOTHING, SETTLED, Status, Talk, TraceNode
 
 PAUSE: Any = type("Pause", (), {"__repr__": lambda self: "PAUSE"})()
 """What `Run.next` returns when it has rendered for a while and others should have a turn."""
@@ -310,6 +310,7 @@ class Run:
                     one.inputs,
                     one._wall + seconds,
                     seconds,
+                    "" if one.talk is None else one.talk.meta(),
                 )
                 if one.lazy:
                     self._saved_after_all(one)
@@ -547,8 +548,14 @@ class Run:
         recipe = one.recipe
         if self._some_lost and node.bindings and not self._admit(one):
             return False
-        if recipe.needs_values and not self._ask_first(one, recipe):
-            return False
+        if recipe.needs_values:
+            if not self._ask_first(one, recipe):
+                return False
+            if node.declaration.kind.reads_values:
+                rendered = self._render_prompt(one, recipe)
+                if rendered is None:
+                    return False
+                recipe = one.recipe = rendered
         if not node.bindings and recipe.vary is None:
             one.key = recipe.key
             failure = recipe.failure
@@ -583,8 +590,28 @@ class Run:
                 return False
             one.let_in = True
         if declaration.kind.reads_values:
-            return self._gather(one, {binding.name for binding in one.node.bindings})
+            # Its function is about to be called.
+            return self._gather(one)
         return recipe.vary is None or self._gather(one, frozenset(declaration.vary_parameters))
+
+    def _render_prompt(self, one: StepRun, recipe: Recipe) -> Recipe | None:
+        """Have a step say what it asks for; give the recipe that this makes, or None if it raised."""
+        node = one.node
+        kind = node.declaration.kind
+        try:
+            arguments = self.arguments(one)
+            try:
+                talk = kind.render(node.declaration, arguments, node.codec, self.inputs.session)
+            finally:
+                self.check_arguments(one)
+                self._tainted = None
+        except BaseException as raised:
+            self.active += 1
+            self.fail(one, as_failure(one, raised))
+            return None
+        one.talk = Talk(talk)
+        # A bound copy's own recipe is shared with others; what was rendered is this one's.
+        return recipe.rendered(kind.name, talk.parts, talk.records, talk.failure, talk.notes)
 
     def _wanted_by_when(self, one: StepRun, parameters: Container[str]) -> bool:
         when = one.node.declaration.when

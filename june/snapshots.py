@@ -433,7 +433,7 @@ def _used_code(data: SnapshotData) -> dict[str, Mapping[str, str]]:
         if type(entry) is Finished:
             recipe = entry.recipe
             if recipe.records:
-                found[recipe.parts["code"]] = recipe.records
+                found[recipe.table] = recipe.records
         elif data.code:
             code = entry.code()
             if code is not None and code in data.code:

@@ -12,8 +12,9 @@ from june.entries import AnyEntry
 from june.errors import SnapshotError, StepError
 from june.graphs import Binding, GraphNode
 from june.keys import Recipe, dict_contribution, list_contribution
+from june.messages import Usage
 from june.snapshots import Snapshot, why_missed
-from june.traces import NOTHING, TraceNode
+from june.traces import NOTHING, Talk, TraceNode
 
 PENDING: Final = 0
 """A source that has not rendered yet, or whose contribution only its value will tell."""
@@ -59,11 +60,12 @@ class StepRun(TraceNode):
         inputs: What its inputs add to the key.
         value: Its result, or `NOTHING`; a resumed result is decoded when somebody asks.
         entry: What a snapshot holds of it, or None.
+        talk: Of a prompt step, the prompt and what has come of it; else None.
     """
 
     __slots__ = (
         "consumers", "contribution", "entry", "inputs", "key", "lazy", "let_in", "missing", "node", "order",
-        "outcome", "recipe", "remaining", "rendered", "run", "value", "waiters", "wanted", "why",
+        "outcome", "recipe", "remaining", "rendered", "run", "talk", "value", "waiters", "wanted", "why",
     )  # fmt: skip
 
     def __init__(self, run: Owner, node: GraphNode, recipe: Recipe, id: str, order: int) -> None:
@@ -96,6 +98,7 @@ class StepRun(TraceNode):
         self.rendered = False
         self.waiters: list[AnyRun] | None = None
         self.why: str | None = None
+        self.talk: Talk | None = None
 
     # -- What a trace shows.
 
@@ -106,6 +109,18 @@ class StepRun(TraceNode):
     @property
     def result(self) -> Any:
         return self.get() if self.status == "done" else None
+
+    @property
+    def model(self) -> str | None:
+        return None if self.talk is None else self.talk.model
+
+    @property
+    def usage(self) -> Usage | None:
+        return None if self.talk is None or not self.talk.usage.to_dict() else self.talk.usage
+
+    @property
+    def children(self) -> Sequence[TraceNode]:
+        return () if self.talk is None else tuple(self.talk.parts)
 
     @property
     def reason(self) -> str | None:

@@ -31,7 +31,8 @@ class Kind(Protocol):
 
     Attributes:
         name: The word for it in traces: ``function``, ``prompt``, ``job``.
-        reads_values: Whether rendering needs the values of the inputs, not only what they add to the key.
+        reads_values: Whether rendering needs the values of the inputs, and makes the key of what it gives
+            rather than of what the inputs add.
     """
 
     @property
@@ -46,6 +47,26 @@ class Kind(Protocol):
 
         Raises:
             Exception: Whatever evaluating the annotation raises.
+        """
+
+    def problem(self, codec: Any) -> str | None:
+        """Say why a step whose results have this codec cannot be run, or None."""
+
+    def schema(self, codec: Any) -> bytes | None:
+        """Give what else of the result's type counts in the key, or None: the schema a model is told."""
+
+    def render(self, declaration: Declaration, arguments: Mapping[str, Any], codec: Any, session: Any) -> Any:
+        """
+        Render a step whose kind reads values.
+
+        Args:
+            declaration: The step's declaration.
+            arguments: The values of its parameters.
+            codec: That of its result.
+            session: The run's `june.fingerprints.Fingerprinter`.
+
+        Returns:
+            What it executes, with ``parts``, ``records`` and ``failure`` for `june.keys.Recipe.rendered`.
         """
 
     def parts(self, declaration: Declaration, session: Any) -> dict[str, str]:
@@ -84,6 +105,7 @@ class Declaration:
     timeout: float | None
     runs_on: str
     limit: str | None
+    approval: str | None
     scope_steps: Mapping[str, Step[..., Any]]
     scope: Any
 
@@ -217,6 +239,15 @@ class _FunctionKind:
 
     def output(self, declaration: Declaration) -> Any:
         return return_annotation(declaration.function, declaration.scope_names())
+
+    def problem(self, codec: Any) -> str | None:
+        return None
+
+    def schema(self, codec: Any) -> bytes | None:
+        return None
+
+    def render(self, declaration: Declaration, arguments: Mapping[str, Any], codec: Any, session: Any) -> Any:
+        raise AssertionError("function steps are not rendered; this is a bug in june")
 
     def parts(self, declaration: Declaration, session: Any) -> dict[str, str]:
         return {"code": session.code(declaration.function, defaults=False).digest}

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
+from time import perf_counter, time
 from typing import Any, Literal
 
 import attrs
@@ -77,7 +78,10 @@ class TraceNode:
 
     @property
     def kind(self) -> str:
-        """What sort of step it is: ``function``, ``each`` for a step with instances below it."""
+        """
+        What sort of step it is: ``function``, ``prompt``, or ``each`` for a step with instances below it;
+        within a prompt step, ``request`` and ``tool``.
+        """
         return "function"
 
     @property
@@ -131,7 +135,7 @@ class TraceNode:
 
     @property
     def children(self) -> Sequence[TraceNode]:
-        """What happened inside: the instances of an ``each`` step, nested steps."""
+        """What happened inside: an ``each`` step's instances, a prompt step's requests and tool calls."""
         return ()
 
     def to_dict(self) -> dict[str, Any]:
@@ -150,6 +154,10 @@ class TraceNode:
             "error": None if self.error is None else _one_line(self.error),
             "notes": list(self.notes),
         }
+        if self.model is not None:
+            found["model"] = self.model
+        if self.usage is not None:
+            found["usage"] = self.usage.to_dict()
         if self.progress is not None:
             found["progress"] = list(self.progress)
         if self.children:
@@ -158,6 +166,10 @@ class TraceNode:
 
     def __repr__(self) -> str:
         return f"<TraceNode {self.id!r} {self.status}{' resumed' if self.resumed else ''}>"
+
+
+def _writable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
 
 
 def _timestamp(moment: datetime | None) -> str | None:
@@ -171,6 +183,105 @@ def _one_line(error: BaseException) -> str:
         text = ""
     line = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return line.encode("utf-8", "replace").decode()
+
+
+class Part(TraceNode):
+    """
+    A model request or a tool call within a step.
+
+    Its `TraceNode.id` is the step's, a slash, ``request`` or the tool's name, and a number from 1.
+    """
+
+    __slots__ = ("_kind", "_model", "_result", "_usage")
+
+    def __init__(self, id: str, step: str, kind: str) -> None:
+        super().__init__(id, step)
+        self._kind = kind
+        self._model: str | None = None
+        self._result: Any = None
+        self._usage: Usage | None = None
+
+    @property
+    def kind(self) -> str:
+        """``request`` or ``tool``."""
+        return self._kind
+
+    @property
+    def result(self) -> Any:
+        """What the model answered, a `june.messages.Response`, or what the tool returned."""
+        return self._result
+
+    @property
+    def model(self) -> str | None:
+        return self._model
+
+    @property
+    def usage(self) -> Usage | None:
+        return self._usage
+
+    def begin(self) -> None:
+        """Note that it begins."""
+        self.status = "running"
+        self.attempts = 1
+        self._started = perf_counter()
+        self._wall = time()
+
+    def end(self, result: Any, error: BaseException | None = None, status: Status = "done") -> None:
+        """Note how it ended."""
+        self._finished = perf_counter()
+        self._result = result
+        self.error = error
+        self.status = status
+
+    def spend(self, usage: Usage, model: str | None = None) -> None:
+        """Note what it used, beside what it had used before."""
+        self._usage = usage if self._usage is None else self._usage + usage
+        self._model = model or self._model
+
+
+class Talk:
+    """
+    What a prompt step's conversation has come to.
+
+    Attributes:
+        prompt: The prompt, as it was rendered.
+        parts: Its requests and tool calls, in the order in which they began.
+        usage: What its requests used.
+        model: The model that answered last, or None.
+    """
+
+    __slots__ = ("_counts", "model", "parts", "prompt", "usage")
+
+    def __init__(self, prompt: Any) -> None:
+        self.prompt = prompt
+        self.parts: list[Part] = []
+        self.usage = Usage()
+        self.model: str | None = None
+        self._counts: dict[str, int] = {}
+
+    def begin(self, one: TraceNode, kind: str, name: str) -> Part:
+        """Add a part, which begins now."""
+        # A model may call things what UTF-8 cannot hold.
+        name = _writable(name)
+        number = self._counts[name] = self._counts.get(name, 0) + 1
+        part = Part(f"{one.id}/{name}[{number}]", one.step, kind)
+        self.parts.append(part)
+        part.begin()
+        return part
+
+    def meta(self) -> str:
+        """What a snapshot says of it, as JSON fields, each after a comma."""
+        found = (
+            f',"usage":{msgspec.json.encode(self.usage.to_dict()).decode()}' if self.usage.requests else ""
+        )
+        return f',"model":{msgspec.json.encode(self.model).decode()}{found}' if self.model else found
+
+    def spend(self, part: Part, usage: Usage, model: str | None = None) -> None:
+        """Count what a request used."""
+        model = None if model is None else _writable(model)
+        part.spend(usage, model)
+        self.usage += usage
+        self.model = model or self.model
 
 
 class Trace:
@@ -265,13 +376,14 @@ class Update:
     One change in a run, as ``on_update`` receives it.
 
     Attributes:
-        kind: ``status``, ``progress`` or ``note``: what changed.
+        kind: ``status``, ``progress`` or ``note``: what changed; ``text`` where a model's answer goes on, and
+            ``restart`` where all of the answer so far counts for nothing, as it is asked for anew.
         node: The node that changed, as it is now.
         handle: The run's handle; its ``snapshot()`` may be called.
-        text: What was noted, where *kind* is ``note``; else None.
+        text: What was noted, or how the answer goes on; else None.
     """
 
-    kind: Literal["status", "progress", "note"]
+    kind: Literal["status", "progress", "note", "text", "restart"]
     node: TraceNode
     handle: Any
     text: str | None = None

@@ -391,13 +391,17 @@ class _Builder:
             )
             return codec_for(MISSING)
         try:
-            return codec_for(annotation, declaration.scope_names())
+            codec = codec_for(annotation, declaration.scope_names())
         except MistakenType as error:
             self.problems.append(f"step {named(step)}: {error}")
             return codec_for(MISSING)
         except UnsupportedType as error:
             # The work can be done all the same; that its result is not saved is said when it is there.
-            return refusing(annotation, error)
+            codec = refusing(annotation, error)
+        problem = declaration.kind.problem(codec)
+        if problem is not None:
+            self.problems.append(f"step {named(step)}: {problem}")
+        return codec
 
 
 def _explicit(step: Step[..., Any]) -> list[Step[..., Any] | str]:

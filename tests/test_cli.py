@@ -327,3 +327,108 @@ def test_it_can_be_started_as_a_module(flows):
         capture_output=True, text=True, check=True, cwd=flows.parent,
     )  # fmt: skip
     assert done.stdout == "1.5\n"
+
+
+ASKING = """
+from june import Agent, step, tool
+from june.messages import ToolCall, Usage
+from june.testing import ScriptedModel
+
+@tool(approval=True)
+def pay(amount: int) -> str:
+    \"\"\"Pay.\"\"\"
+    return "paid"
+
+model = ScriptedModel(
+    [[ToolCall(id="1", name="pay", arguments='{"amount": 3}')], "done"],
+    usage=Usage(requests=1, input_tokens=20, output_tokens=1),
+)
+
+@step(id="buy", agent=Agent(model, tools=[pay]), approval="Really?")
+def buy(what: str) -> str:
+    return what
+"""
+
+
+@pytest.fixture
+def asking(flows):
+    """A file with a step and a tool that ask."""
+    flows.write_text(ASKING)
+    return ["run", "flows_for_cli.py:buy", "--input", "what=tea"]
+
+
+def test_yes_approves_all(asking, capsys):
+    """--yes says what it approved; the line of a prompt step has its tokens."""
+    assert main([*asking, "--yes"]) == 0
+    said = capsys.readouterr()
+    assert said.out == "done\n"
+    lines = said.err.splitlines()
+    assert lines[:2] == ["buy: Really? yes, as --yes says", "buy/pay[1]: Call pay? yes, as --yes says"]
+    assert re.fullmatch(r"buy: done in .*, 42 tokens", lines[2])
+
+
+def test_without_a_terminal_it_is_no(asking, capsys, monkeypatch):
+    """Nobody can be asked where input is no terminal."""
+    monkeypatch.setattr(sys, "stdin", io.StringIO("yes\n"))
+    assert main(asking) == 1
+    assert (
+        "step 'buy' was rejected: there is no terminal to ask at; --yes approves all"
+        in capsys.readouterr().err
+    )
+
+
+def test_all_that_a_yes_is_for_is_shown(asking, capsys, monkeypatch):
+    """However long, and whatever letters it has, nothing of what will run is hidden."""
+    long = "ls " + "-" * 5000 + "\x1b[2K; rm"
+    asking[-1] = f"what={long}"
+    terminal = io.StringIO("yes\nyes\n")
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdin", terminal)
+    assert main(asking) == 0
+    assert f"\n  what = {long!r}\n" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "code", "rejected"),
+    [("yes\ny\n", 0, ""), ("y\nno\n", 1, "the call of tool 'pay'"), ("\n", 1, "step 'buy'")],
+)
+def test_the_terminal_is_asked(asking, capsys, monkeypatch, typed, code, rejected):
+    """Each request is shown with what it is about; only yes is yes."""
+    terminal = io.StringIO(typed)
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stdin", terminal)
+    assert main(asking) == code
+    err = capsys.readouterr().err
+    assert "buy asks: Really?\n  what = 'tea'\nyes or no? " in err
+    if rejected:
+        assert rejected in err and "was rejected: no was the answer" in err
+    else:
+        assert "buy/pay[1] asks: Call pay?\n  amount = 3\nyes or no? " in err
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals")
+def test_what_was_typed_before_a_question_is_no_answer(asking, tmp_path):
+    """A second key press, or a pasted line, approves nothing that has not been shown."""
+    import pty
+
+    ours, theirs = pty.openpty()
+    os.write(ours, b"y\ny\n")
+    command = [sys.executable, "-m", "june", *asking]
+    process = subprocess.Popen(command, stdin=theirs, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
+    try:
+        assert process.stderr is not None
+        said = b""
+        for typed in (b"yes\n", b"no\n"):
+            while not said.endswith(b"yes or no? "):
+                said += process.stderr.read(1)
+            os.write(ours, typed)
+            said += b"\n"
+        assert (
+            b"the call of tool 'pay' in step 'buy' was rejected: no was the answer" in process.stderr.read()
+        )
+        assert process.wait() == 1
+    finally:
+        process.kill()
+        process.communicate()
+        os.close(ours)
+        os.close(theirs)

@@ -29,7 +29,7 @@ from june.cli import _run as cli_run
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
-COMING = {"ApprovalRejected", "JobError", "ModelError", "ToolError", "Usage"}
+COMING = {"JobError", "Usage"}
 """Public names for steps of kinds that are still to come."""
 
 

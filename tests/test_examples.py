@@ -4,6 +4,7 @@ The main job, as a user runs it: from a shell, interrupted, resumed, and after a
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -12,8 +13,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
+
+from june import Message, run
+from june.messages import Request, ToolCall, ToolResult
+from june.testing import ScriptedModel
 
 ROOT = Path(__file__).parent.parent
 EXAMPLE = ROOT / "examples" / "stdlib_report.py"
@@ -154,3 +161,56 @@ def test_a_changed_file_is_measured_again(tmp_path: Path):
         file.write("\nif True:\n    pass\n")
     _, said = june_run(*command, folder=tmp_path)
     assert done_in(said) == ["measure[plain.py]", "ranking", "totals", "report"]
+
+
+# -- The examples that ask a model.
+
+
+def imported(name: str, model: ScriptedModel, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    """Import an example with a model of the test's in place of the one that the environment names."""
+    import june.sdk.openai
+
+    monkeypatch.setattr(june.sdk.openai, "openai", lambda name: model)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.delenv("MODEL", raising=False)
+    spec = importlib.util.spec_from_file_location(f"example_{name}", ROOT / "examples" / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_tour(monkeypatch: pytest.MonkeyPatch):
+    """Plan, checklist, count."""
+    deploy = imported("deploy", ScriptedModel(["First web.", "- web\n- api"]), monkeypatch)
+    result = run(deploy.count, inputs={"service": "web"})
+    assert result.result == 2 and result.steps["plan"] == "First web."
+
+
+def test_research(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Questions, an answer to each by an agent that reads, and a report that a person lets be written."""
+
+    def answer(request: Request) -> Any:
+        if not request.tools:
+            return {"result": ["What is a date?", "What is a zone?"]}
+        last = request.messages[-1]
+        if isinstance(last, Message):
+            return ToolCall(id="1", name="search", arguments='{"word": "date"}')
+        assert isinstance(last, ToolResult)
+        if last.name == "search":
+            assert "datetime" in last.content
+            return ToolCall(id="2", name="read", arguments='{"module": "datetime"}')
+        return {"text": last.content.splitlines()[0], "modules": ["datetime"]}
+
+    monkeypatch.chdir(tmp_path)
+    research = imported("research", ScriptedModel(answer), monkeypatch)
+    asked = []
+    result = run(
+        research.publish,
+        inputs={"topic": "dates"},
+        on_approval=lambda request: asked.append(request.question) or True,
+    )
+    assert asked == ["Write the report to report.md?"] and result.usage.requests == 7
+    text = (tmp_path / "report.md").read_text(encoding="utf-8")
+    assert text.startswith("# Dates\n\n## What is a date?\n\n") and "Read in: datetime" in text

@@ -13,8 +13,10 @@ import tempfile
 from typing import Any
 
 import msgspec
+import trio
 
 from june._text import duration
+from june.approvals import ApprovalRequest
 from june.cli._targets import UsageError, find, own_traceback, parse_inputs
 from june.errors import GraphError, InputError, RunCancelled, RunFailed, RunInterrupted, SnapshotError
 from june.handles import RunResult
@@ -49,6 +51,7 @@ def add_to(commands: Any) -> None:
         "--refresh", action="append", default=[], metavar="ID", help="run a step again (repeatable)"
     )
     parser.add_argument("--concurrency", type=int, default=16, metavar="N", help="steps at once (16)")
+    parser.add_argument("--yes", action="store_true", help="approve whatever asks for approval")
     parser.add_argument("--quiet", action="store_true", help="show no progress")
     parser.set_defaults(execute=execute)
 
@@ -81,6 +84,7 @@ def _run(arguments: argparse.Namespace) -> None:
         "refresh": arguments.refresh,
         "concurrency": arguments.concurrency,
         "on_update": None if arguments.quiet else _show,
+        "on_approval": _approve_all if arguments.yes else _Asker().ask,
     }
     if arguments.snapshot is not None:
         options["snapshot"] = _load(arguments.snapshot)
@@ -142,6 +146,55 @@ def _load(path: str) -> Snapshot:
         raise UsageError(f"--snapshot {path}: {error.strerror}") from None
 
 
+def _approve_all(request: ApprovalRequest) -> bool:
+    _say(f"{request.id}: {request.question} yes, as --yes says")
+    return True
+
+
+def _whole(value: object) -> str:
+    try:
+        text = repr(value)
+    except Exception as error:
+        text = f"<{type(value).__name__} whose repr raises {type(error).__name__}>"
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)
+
+
+class _Asker:
+    """Asks for approvals at the terminal, one after the other."""
+
+    def __init__(self) -> None:
+        self._turn = trio.Lock()
+
+    async def ask(self, request: ApprovalRequest) -> bool | str:
+        if sys.stdin is None or not sys.stdin.isatty():
+            return "there is no terminal to ask at; --yes approves all"
+        async with self._turn:
+            # All of it: a yes is for what is shown.
+            _forget_typed()
+            shown = "".join(f"\n  {name} = {_whole(value)}" for name, value in request.arguments.items())
+            _say(f"{request.id} asks: {request.question}{shown}")
+            answer = await trio.to_thread.run_sync(self._read, abandon_on_cancel=True)
+        return True if answer in ("y", "yes") else "no was the answer"
+
+    @staticmethod
+    def _read() -> str:
+        sys.stderr.write("yes or no? ")
+        sys.stderr.flush()
+        return sys.stdin.readline().strip().lower()
+
+
+def _forget_typed() -> None:
+    """Throw away what was typed before there was a question: it is no answer to it."""
+    try:
+        import termios
+    except ImportError:  # not on Windows
+        return
+    try:
+        termios.tcflush(sys.stdin, termios.TCIFLUSH)
+    except (OSError, ValueError, termios.error):
+        pass  # it is no terminal any more
+
+
 def _show(update: Update) -> None:
     """Write a line to standard error for each step that ends, and for each note."""
     node = update.node
@@ -149,6 +202,8 @@ def _show(update: Update) -> None:
         _say(f"{node.id}: {update.text}")
     elif update.kind == "status" and node.status in SETTLED and not node.resumed:
         took = "" if node.duration is None else f" in {duration(node.duration)}"
+        if node.usage is not None:
+            took += f", {node.usage.input_tokens + node.usage.output_tokens} tokens"
         # That there is nothing saved is no news, above all where no snapshot was given.
         tells = node.status in ("skipped", "blocked", "done") and node.reason != "no saved result"
         _say(f"{node.id}: {node.status}{took}" + (f" ({node.reason})" if tells and node.reason else ""))
@@ -236,6 +291,7 @@ def _same_command(arguments: argparse.Namespace, trace: Trace) -> str:
     words += ["--resume", arguments.resume]
     if arguments.snapshot is not None:
         words += ["--snapshot", arguments.snapshot]
+    words += ["--yes"] * arguments.yes
     words += ["--keep"] * arguments.keep + ["--quiet"] * arguments.quiet
     return shlex.join(words)
 

@@ -109,7 +109,7 @@ class Fingerprinter:
 
     def __init__(self) -> None:
         self._walker = CodeWalker()
-        self._codes: dict[tuple[int, bool], tuple[object, CodeFingerprint]] = {}
+        self._codes: dict[tuple[object, ...], tuple[object, CodeFingerprint]] = {}
 
     def code(self, function: Callable[..., Any], *, defaults: bool = True) -> CodeFingerprint:
         """
@@ -124,7 +124,10 @@ class Fingerprinter:
         Raises:
             KeyFailure: If a part of it cannot be computed.
         """
-        known = self._codes.get((id(function), defaults))
+        # Each access to a method makes another object; what counts is read once all the same.
+        of = (function.__func__, function.__self__) if type(function) is MethodType else (function,)
+        place = (*map(id, of), defaults)
+        known = self._codes.get(place)
         if known is not None:
             return known[1]
         root = self._root(function, defaults)
@@ -132,7 +135,7 @@ class Fingerprinter:
         fingerprint = CodeFingerprint(
             found.digest.hex(), found.records(self._step_piece(root)), found.opaque(), found.notes()
         )
-        self._codes[id(function), defaults] = (function, fingerprint)
+        self._codes[place] = (function, fingerprint)
         return fingerprint
 
     def _root(self, function: Callable[..., Any], defaults: bool) -> Piece:

@@ -44,6 +44,21 @@ def _process_start() -> float:
 _STARTED = _process_start()
 
 
+def parsed(text: bytes | str) -> ast.Module:
+    """
+    Parse a source.
+
+    Some Pythons (https://github.com/python/cpython/issues/106905) count how deep a tree is nested for all
+    threads together, so that one which parses meanwhile makes this raise SystemError.
+    """
+    for _ in range(20):
+        try:
+            return ast.parse(text)
+        except SystemError:
+            continue
+    return ast.parse(text)
+
+
 class Source:
     """
     The text of one file or cell, parsed when first asked.
@@ -59,7 +74,7 @@ class Source:
     def __init__(self, path: str, text: bytes | str, trusted: bool) -> None:
         self.path = path
         self.trusted = trusted
-        self.tree: ast.Module = ast.parse(text)
+        self.tree: ast.Module = parsed(text)
         self._text = text
         self._functions: dict[tuple[int, str], list[FunctionNode]] | None = None
         self._classes: list[tuple[str, ast.ClassDef]] | None = None
@@ -144,7 +159,7 @@ def compile_tree(tree: ast.Module, path: str, text: bytes | str, rewritten: bool
     rewrite = sys.modules.get("_pytest.assertion.rewrite") if rewritten else None
     if rewrite is not None:
         raw = text if isinstance(text, bytes) else text.encode()
-        tree = ast.parse(text)
+        tree = parsed(text)
         rewrite.rewrite_asserts(tree, raw, path)
     flags = _ASYNC_CELL if _is_pseudo(path) else 0
     code: CodeType = compile(tree, path, "exec", flags, dont_inherit=True)

@@ -6,6 +6,7 @@ from typing import Any, assert_type
 
 import june
 from june import Handle, RunResult, Step, run, run_async, run_resumable, run_resumable_async, start, step
+from june.testing import ScriptedModel
 
 
 @step(id="plan", timeout=5)
@@ -18,7 +19,14 @@ async def count(plan: str) -> int:
     return len(plan)
 
 
-# A step keeps the signature of its function.
+@june.tool
+def plan_tool(text: str) -> str:
+    """Plan."""
+    return text
+
+
+# A step keeps the signature of its function, and so does a tool.
+assert_type(plan_tool("x"), str)
 assert_type(plan("web"), str)
 assert_type(plan("web", loud=True), str)
 plan(7)  # type: ignore[arg-type]
@@ -43,6 +51,31 @@ run_resumable(plan)  # type: ignore[call-overload]
 run(plan, concurrency="many")  # type: ignore[call-overload]
 run(plan, onerror="drain")  # type: ignore[call-overload]
 run(plan, on_error="stop")  # type: ignore[call-overload]
+
+
+# A prompt step's result is a str, or of the type that was asked for.
+agent = june.Agent(ScriptedModel([]), tools=[plan_tool])
+
+
+@step(id="ask", agent=agent)
+def ask(plan: str) -> list[june.Message]:
+    return [june.Message(plan)]
+
+
+@step(id="risks", agent=agent, output=list[int], approval=True, retry=june.Retry(2))
+def risks(plan: str) -> str:
+    return plan
+
+
+@step(id="either", agent=lambda plan: agent, output=int | None)
+def either(plan: str) -> str:
+    return plan
+
+
+assert_type(run(ask).result, str)
+assert_type(run(risks).result, list[int])
+assert_type(run(either, on_approval=lambda request: request.tool is None).result, Any)
+step(id="x", output=int)  # type: ignore[call-overload]
 
 
 async def main() -> None:

@@ -1,0 +1,33 @@
+"""
+The model that the examples ask: OpenAI's, or what MODEL in the environment names.
+
+    MODEL=openai:gpt-5-mini
+    MODEL=anthropic:claude-sonnet-4-5
+    MODEL=http://127.0.0.1:8000/v1#qwen3        any server that speaks Chat Completions
+    MODEL=local:weights.gguf                    a file, with pip install june-steps[local]
+"""
+
+from __future__ import annotations
+
+import os
+
+from june.models import Model
+
+
+def chosen() -> Model:
+    """Make the model that MODEL names."""
+    kind, _, name = os.environ.get("MODEL", "openai:gpt-5-mini").partition(":")
+    if kind == "anthropic":
+        from june.sdk.anthropic import anthropic
+
+        return anthropic(name)
+    if kind == "local":
+        from june.sdk.local import local
+
+        return local(name)
+    from june.sdk.openai import openai
+
+    if kind in ("http", "https"):
+        address, _, model = name.partition("#")
+        return openai(model, base_url=f"{kind}:{address}")
+    return openai(name)

@@ -1,0 +1,242 @@
+"""
+Hosting: what the conversations of one run's prompt steps share, and ask of the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import attrs
+import trio
+
+from june._digests import digest, framed
+from june._text import duration, short_repr
+from june.approvals import ApprovalRequest, Desk
+from june.errors import ModelError
+from june.messages import Request, Response, ToolCall, Usage
+from june.models import Model, check_allowed
+from june.prices import priced
+from june.slots import Slots
+from june.stepruns import StepRun
+from june.tools import Tool
+from june.traces import Part, Talk
+
+_TOOLS_AT_ONCE = 16
+"""How many tools of one step run at once."""
+
+_TOOL_THREADS = 64
+_CLOSE_SECONDS = 1.0
+
+
+class Hosting:
+    """
+    What the models and tools of one run share.
+
+    Attributes:
+        tell: Tells whoever watches that something changed: what, the node, and a text.
+        slots: Takes slots back while somebody waits.
+        desk: Where requests for approval wait.
+    """
+
+    def __init__(self, tell: Callable[..., object], slots: Slots, desk: Desk) -> None:
+        self.tell = tell
+        self.slots = slots
+        self.desk = desk
+        self._client: Any = None
+        # How many tools of a step wait for an answer.
+        self._waiting: dict[StepRun, int] = {}
+        self._tool_limiter: trio.CapacityLimiter | None = None
+
+    @property
+    def client(self) -> Any:
+        """The HTTP client that the models of this run share, made when one is first asked."""
+        if self._client is None:
+            import httpx  # costs as much as trio, and many runs ask no model
+
+            # A run has its own bounds; as many connections as it makes are kept.
+            limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+            self._client = httpx.AsyncClient(limits=limits)
+        return self._client
+
+    @property
+    def tool_limiter(self) -> trio.CapacityLimiter:
+        """How many threads the tools of this run may take at once."""
+        if self._tool_limiter is None:
+            self._tool_limiter = trio.CapacityLimiter(_TOOL_THREADS)
+        return self._tool_limiter
+
+    async def close(self) -> None:
+        """Close the client, if there is one."""
+        if self._client is not None:
+            with trio.move_on_after(_CLOSE_SECONDS, shield=True):
+                await self._client.aclose()
+
+    async def seek_approval(self, one: StepRun, part: Part, tool: Tool[..., Any], call: ToolCall) -> None:
+        """
+        Wait, without a slot, until somebody lets a model's call of a tool go on.
+
+        Raises:
+            ApprovalRejected: If somebody says no, or there is nobody to ask.
+        """
+        request = ApprovalRequest(
+            id=part.id,
+            step=one.id,
+            question=f"Call {tool.name}?",
+            tool=tool.name,
+            # Its own: what somebody does to them does not reach the tool.
+            arguments=tool.decode(call.arguments),
+            key=digest(framed(one.id.encode(), tool.name.encode(), call.arguments.encode())).hex(),
+        )
+        pending = self.desk.open(request)
+        part.status = "waiting"
+        self._waiting[one] = self._waiting.get(one, 0) + 1
+        one.status = "waiting"
+        try:
+            self.tell("status", one)
+            await self.slots.rest(one, partial(self.desk.wait, pending), keep_limit=False)
+        finally:
+            self.desk.withdraw(pending)
+            self._waiting[one] -= 1
+            if not self._waiting[one]:
+                del self._waiting[one]
+        part.status = "running"
+        if one not in self._waiting:
+            one.status = "running"
+            self.tell("status", one)
+
+
+class Host:
+    """What the conversation of a prompt step asks of its run."""
+
+    def __init__(self, hosting: Hosting, one: StepRun) -> None:
+        self._hosting = hosting
+        self._one = one
+        assert one.talk is not None  # a prompt step that has rendered
+        self._talk = one.talk
+        self._at_once = trio.Semaphore(_TOOLS_AT_ONCE)
+
+    async def ask(self, model: Model, request: Request) -> Response:
+        await self._hosting.slots.regain(self._one)
+        part = self._talk.begin(self._one, "request", "request")
+        call = _Call(self._hosting, self._one, self._talk, part, model)
+        with _noted(part):
+            check_allowed(model)
+            response = await model.respond(attrs.evolve(request, call=call))
+            _check(model, response)
+            usage = response.usage
+            if not usage.requests:
+                usage = attrs.evolve(usage, requests=1)
+            usage = priced(model, usage, response.model)
+            self._talk.spend(part, usage, response.model or model.name)
+            part.end(response)
+        return response
+
+    def note_calls(self, calls: Sequence[ToolCall]) -> list[Part]:
+        self._hosting.slots.split(self._one, len(calls))
+        return [self._talk.begin(self._one, "tool", call.name) for call in calls]
+
+    def call_is_over(self) -> None:
+        self._hosting.slots.join(self._one)
+
+    async def use(
+        self, part: Part, tool: Tool[..., Any], call: ToolCall, arguments: Mapping[str, Any]
+    ) -> str:
+        with _noted(part):
+            if tool.approval:
+                await self._hosting.seek_approval(self._one, part, tool, call)
+            await self._hosting.slots.regain(self._one)
+            async with self._at_once:
+                if tool.is_async:
+                    result = await tool.function(**arguments)
+                else:
+                    result = await trio.to_thread.run_sync(
+                        partial(tool.function, **arguments),
+                        abandon_on_cancel=True,
+                        limiter=self._hosting.tool_limiter,
+                    )
+            content = tool.encode(result)
+            part.end(result)
+        return content
+
+
+_REASONS = frozenset({"stop", "tool_calls", "length", "refusal", "content_filter"})
+
+
+def _check(model: Model, response: Any) -> None:
+    """
+    Check what a model, which anybody may have written, gave.
+
+    Raises:
+        ModelError: If it is no response; the text says what is wrong.
+    """
+    wrong = _what_is_wrong(response)
+    if wrong is not None:
+        raise ModelError(f"model {model.name!r} gave {wrong}")
+
+
+def _what_is_wrong(response: Any) -> str | None:
+    if not isinstance(response, Response):
+        return f"{short_repr(response)}, not a Response"
+    # What its hints say, nobody has checked.
+    text, calls, reason, usage, model = (
+        getattr(response, name) for name in ("text", "tool_calls", "finish_reason", "usage", "model")
+    )
+    if not isinstance(text, str) or not isinstance(model, str):
+        return "a Response whose text or model is not a str"
+    if not isinstance(usage, Usage) or any(not number >= 0 for number in usage.to_dict().values()):
+        return f"a Response whose usage is {short_repr(usage)}"
+    if reason not in _REASONS:
+        return f"a Response whose finish_reason is {short_repr(reason)}"
+    for call in calls:
+        if not isinstance(call, ToolCall) or not all(
+            isinstance(getattr(call, name), str) for name in ("id", "name", "arguments")
+        ):
+            return "a Response whose tool_calls are no ToolCalls of texts"
+    if reason == "tool_calls" and not calls:
+        return "a Response that says it calls tools, and calls none"
+    return None
+
+
+@contextmanager
+def _noted(part: Part) -> Iterator[None]:
+    """Note in a part of a conversation what it raises."""
+    try:
+        yield
+    except Exception as error:
+        part.end(None, error, "failed")
+        raise
+    except BaseException as error:
+        part.end(None, error, "aborted")
+        raise
+
+
+class _Call:
+    """What a model may ask of the run: see `june.models.Call`."""
+
+    def __init__(self, hosting: Hosting, one: StepRun, talk: Talk, part: Part, model: Model) -> None:
+        self._hosting = hosting
+        self._one = one
+        self._talk = talk
+        self._part = part
+        self._model = model
+
+    @property
+    def client(self) -> Any:
+        return self._hosting.client
+
+    def text(self, delta: str) -> None:
+        self._hosting.tell("text", self._one, delta)
+
+    def restart(self) -> None:
+        self._hosting.tell("restart", self._one)
+
+    def spent(self, usage: Usage) -> None:
+        self._talk.spend(self._part, priced(self._model, usage))
+
+    async def wait(self, seconds: float, why: str) -> None:
+        self._one.add_note(f"waits {duration(seconds)}: {why}")
+        # The limit is most likely the provider's, who is just what is waited for.
+        await self._hosting.slots.rest(self._one, partial(trio.sleep, seconds), keep_limit=True)

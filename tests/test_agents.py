@@ -1,0 +1,978 @@
+"""Prompt steps: what is sent, the tools that are called, what counts in the key, and what comes back."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Literal
+
+import attrs
+import pytest
+import trio
+import trio.lowlevel
+
+from june import (
+    Agent,
+    GraphError,
+    Image,
+    Message,
+    ModelError,
+    RunFailed,
+    Settings,
+    Snapshot,
+    ToolError,
+    Usage,
+    current,
+    graph,
+    run,
+    run_async,
+    step,
+    tool,
+)
+from june.messages import Request, Response, ToolCall, ToolResult
+from june.testing import ScriptedModel, block_models
+
+
+def calls(*named: tuple[str, str]) -> list[ToolCall]:
+    return [ToolCall(id=str(number), name=name, arguments=text) for number, (name, text) in enumerate(named)]
+
+
+def asked(agent: Agent, prompt: Any = "go", **options: Any) -> Any:
+    """A prompt step of one agent."""
+
+    @step(id="ask", agent=agent, **options)
+    def ask() -> Any:
+        return prompt
+
+    return ask
+
+
+def failure(target: Any, **options: Any) -> Exception:
+    """What the one step that fails raises."""
+    with pytest.raises(RunFailed) as failed:
+        run(target, **options)
+    (error,) = failed.value.exceptions
+    return error
+
+
+# -- The tour.
+
+
+def tour(model: ScriptedModel) -> Any:
+    writer = Agent(model, instructions="Be brief.")
+
+    @step(id="plan", agent=writer)
+    def plan(service: str) -> str:
+        return f"Plan the deploy of {service}"
+
+    @step(id="checklist", agent=writer)
+    def checklist(plan: str) -> str:
+        return f"Write a checklist for:\n{plan}"
+
+    @step(id="count")
+    def count(checklist: str) -> int:
+        return sum(line.startswith("- ") for line in checklist.splitlines())
+
+    return graph(count, plan)
+
+
+def test_prompts_are_answered_and_never_asked_twice():
+    """A prompt step's result is the model's answer; with the snapshot, no model is asked anything again."""
+    model = ScriptedModel(["Deploy web, then api", "- a\n- b"], usage=Usage(requests=1, output_tokens=7))
+    first = run(tour(model), inputs={"service": "web"})
+    assert first.result == (2, "Deploy web, then api")
+    assert [one.messages for one in model.requests] == [
+        (Message("Plan the deploy of web"),),
+        (Message("Write a checklist for:\nDeploy web, then api"),),
+    ]
+    assert {one.instructions for one in model.requests} == {"Be brief."}
+    assert first.usage == Usage(requests=2, output_tokens=14) and first.reused_usage == Usage()
+
+    saved = Snapshot.from_json(first.snapshot().to_json())
+    with block_models():
+        second = run(tour(ScriptedModel([])), inputs={"service": "web"}, snapshot=saved)
+    assert second.steps == first.steps
+    assert second.usage == Usage() and second.reused_usage == first.usage
+    node = second.trace.node("plan")
+    assert (node.kind, node.resumed, node.model, node.usage, node.children) == (
+        "prompt",
+        True,
+        None,
+        None,
+        (),
+    )
+
+
+def test_a_failed_prompt_step_resumes_where_it_was():
+    """Only what was not answered is asked in the next run."""
+    model = ScriptedModel(["Deploy web", ModelError("no")])
+    with pytest.raises(RunFailed) as failed:
+        run(tour(model), inputs={"service": "web"})
+    again = ScriptedModel(["- a"])
+    result = run(tour(again), inputs={"service": "web"}, snapshot=failed.value.snapshot())
+    assert result.result == (1, "Deploy web")
+    assert [one.messages[0].text for one in again.requests] == ["Write a checklist for:\nDeploy web"]
+
+
+def test_what_a_snapshot_says_of_a_prompt_step():
+    """The parts of its key are the prompt, the settings, the tools and the output; the model and usage are told."""
+    agent = Agent(ScriptedModel(["x"], usage=Usage(requests=1, input_tokens=3)), tools=[add])
+    entry = run(asked(agent, output=str)).snapshot().to_dict()["steps"]["ask"]
+    assert list(entry["parts"]) == ["prompt", "settings", "tools", "output"]
+    assert entry["meta"]["model"] == "scripted"
+    assert entry["meta"]["usage"] == {"requests": 1, "input_tokens": 3}
+
+
+# -- Prompts.
+
+
+def test_prompts_may_be_messages_with_images(tmp_path):
+    """A message has texts and images; files are read when the prompt is rendered, and count by their bytes."""
+    png = b"\x89PNG\r\n\x1a\n" + b"x" * 10
+    (tmp_path / "a.png").write_bytes(png)
+    model = ScriptedModel(["one", "two", "three"])
+    prompt = [
+        Message(["Look: ", Image(tmp_path / "a.png")]),
+        Message("I see.", role="assistant"),
+        Message([Image(png), Image("https://example.org/a.png")]),
+    ]
+    first = run(asked(Agent(model), prompt))
+    assert model.requests[0].messages == (
+        Message(["Look: ", Image(png, "image/png")]),
+        Message("I see.", role="assistant"),
+        Message([Image(png, "image/png"), Image("https://example.org/a.png")]),
+    )
+    (tmp_path / "b.png").write_bytes(png)
+    prompt[0] = Message(["Look: ", Image(tmp_path / "b.png")])
+    assert run(asked(Agent(model), prompt), snapshot=first).trace.node("ask").resumed
+    (tmp_path / "b.png").write_bytes(png + b"y")
+    assert run(asked(Agent(model), prompt), snapshot=first).trace.node("ask").reason == "prompt changed"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "message"),
+    [
+        (7, "a prompt step's function returns the prompt, a str or a list of Messages, not 7"),
+        ([], "a prompt step's function returned no message"),
+        (["a"], "a prompt step's function returns the prompt, a str or a list of Messages, not ['a']"),
+    ],
+)
+def test_what_is_no_prompt_fails_the_step(prompt: object, message: str):
+    """The step fails before any model is asked."""
+    error = failure(asked(Agent(ScriptedModel([])), prompt))
+    assert isinstance(error, TypeError) and str(error) == message
+
+
+def test_a_prompt_that_raises_fails_the_step():
+    """What the function raises is the step's failure, with the step's name."""
+
+    @step(id="ask", agent=Agent(ScriptedModel([])))
+    def ask() -> str:
+        raise KeyError("nothing to ask")
+
+    error = failure(ask)
+    assert isinstance(error, KeyError) and error.__notes__[0].startswith("in step 'ask' (test_agents.py:")
+
+
+@pytest.mark.parametrize("role", ["system", "tool", 7])
+def test_roles_are_checked(role: Any):
+    """Only users and assistants speak in a prompt."""
+    with pytest.raises(ValueError, match="a message's role is 'user' or 'assistant', not "):
+        Message("x", role=role)
+
+
+# -- Structured output.
+
+
+@attrs.frozen
+class Place:
+    city: str
+    population: int | None
+
+
+def test_answers_are_read_by_the_type_that_was_asked_for():
+    """With ``output`` the model is given a schema, and its JSON becomes a value of the type, also when resumed."""
+    model = ScriptedModel([{"city": "Paris", "population": 2}])
+    first = run(asked(Agent(model), output=Place))
+    assert first.result == Place("Paris", 2)
+    schema = model.requests[0].output
+    assert schema is not None and schema["type"] == "object" and "city" in schema["properties"]
+    assert run(asked(Agent(ScriptedModel([])), output=Place), snapshot=first).result == Place("Paris", 2)
+
+
+def test_a_list_can_be_asked_for():
+    """What is no JSON object is asked for in one."""
+    model = ScriptedModel([{"result": [1, 2]}])
+    assert run(asked(Agent(model), output=list[int])).result == [1, 2]
+
+
+def test_a_wrong_answer_is_told_and_asked_for_again():
+    """The model hears what was wrong; the second answer counts, and both requests are paid."""
+    model = ScriptedModel(['{"city": 7, "population": 1}', '{"city": "Rome", "population": null}'])
+    result = run(asked(Agent(model), output=Place))
+    assert result.result == Place("Rome", None) and result.usage.requests == 2
+    answer, told = model.requests[1].messages[1:]
+    assert isinstance(answer, Response) and answer.text.startswith('{"city": 7')
+    assert isinstance(told, Message) and told.role == "user"
+    assert "7" in told.text and "str" in told.text
+    assert [child.id for child in result.trace.node("ask").children] == ["ask/request[1]", "ask/request[2]"]
+
+
+@pytest.mark.parametrize("retries", [0, 1, 3])
+def test_wrong_answers_are_not_asked_for_for_ever(retries: int):
+    """After ``output_retries`` the step fails, and the error has the last text."""
+    model = ScriptedModel(lambda request: f"no json {len(request.messages)}")
+    error = failure(asked(Agent(model, output_retries=retries), output=Place))
+    assert isinstance(error, ModelError)
+    assert error.text == f"no json {2 * retries + 1}"
+    assert len(model.requests) == retries + 1
+    assert "model 'scripted' gave an answer that is not what was asked for" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        ("length", "model 'scripted' was cut off at its longest answer; raise Settings(max_tokens=...)"),
+        ("refusal", "model 'scripted' refused: half of"),
+        ("content_filter", "the answer of model 'scripted' was held back by a content filter"),
+    ],
+)
+def test_half_an_answer_is_none(reason: Any, message: str):
+    """What is cut off, refused or held back fails the step, though there is text."""
+    error = failure(asked(Agent(ScriptedModel([Response(text="half of", finish_reason=reason)]))))
+    assert isinstance(error, ModelError) and (str(error), error.text) == (message, "half of")
+
+
+# -- Tools.
+
+
+@tool
+def add(a: int, b: int = 1) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def test_tools_are_called_and_their_results_go_back_in_order():
+    """All calls of one answer run at once; the model gets the results in the order of its calls."""
+    seen = []
+    both = trio.Event()
+
+    @tool
+    async def slow(number: int) -> str:
+        """Wait for the other."""
+        seen.append(number)
+        if len(seen) == 2:
+            both.set()
+        await both.wait()
+        return f"was {number}"
+
+    model = ScriptedModel(
+        [calls(("slow", '{"number": 1}'), ("add", '{"a": 2}'), ("slow", '{"number": 2}')), "ok"]
+    )
+    result = run(asked(Agent(model, tools=[add, slow])))
+    assert result.result == "ok"
+    assert model.requests[1].messages[2:] == (
+        ToolResult(id="0", name="slow", content="was 1"),
+        ToolResult(id="1", name="add", content="3"),
+        ToolResult(id="2", name="slow", content="was 2"),
+    )
+    children = result.trace.node("ask").children
+    assert [(one.id, one.kind, one.status) for one in children] == [
+        ("ask/request[1]", "request", "done"),
+        ("ask/slow[1]", "tool", "done"),
+        ("ask/add[1]", "tool", "done"),
+        ("ask/slow[2]", "tool", "done"),
+        ("ask/request[2]", "request", "done"),
+    ]
+    assert children[2].result == 3
+
+
+def test_what_a_model_gets_wrong_it_is_told():
+    """A tool that is not there, arguments that do not fit, and a `ToolError` go back to the model as errors."""
+
+    @tool
+    def fails(text: str) -> str:
+        """Fail."""
+        raise ToolError(f"cannot {text}")
+
+    model = ScriptedModel(
+        [calls(("ad", "{}"), ("add", '{"a": "x"}'), ("add", '{"a": 1'), ("fails", '{"text": "go"}')), "ok"]
+    )
+    result = run(asked(Agent(model, tools=[add, fails])))
+    results = model.requests[1].messages[2:]
+    assert all(isinstance(one, ToolResult) and one.is_error for one in results)
+    texts = [one.content for one in results if isinstance(one, ToolResult)]
+    assert texts[0] == "There is no tool 'ad'; did you mean 'add'? There are: add, fails."
+    assert texts[1] == "The arguments cannot be used: a: expected an int, found the string 'x'"
+    assert texts[2].startswith("The arguments cannot be used: ") and "cut off" in texts[2]
+    assert texts[3] == "cannot go"
+    assert [one.status for one in result.trace.node("ask").children] == ["done", *["failed"] * 4, "done"]
+
+
+def test_any_other_exception_of_a_tool_fails_the_step():
+    """It is the step's failure as it is; the other tools of the answer are cancelled."""
+    cancelled = []
+
+    @tool
+    async def waits() -> str:
+        """Wait."""
+        try:
+            await trio.sleep_forever()
+        finally:
+            cancelled.append(True)
+        return ""
+
+    @tool
+    async def breaks() -> str:
+        """Break."""
+        raise KeyError("broken")
+
+    error = failure(
+        asked(Agent(ScriptedModel([calls(("waits", ""), ("breaks", ""))]), tools=[waits, breaks]))
+    )
+    assert isinstance(error, KeyError) and cancelled == [True]
+
+
+def test_tools_fail_with_all_that_they_raise():
+    """A group that a tool raises stays one; of two that fail, neither is lost; Cancelled is no way to fail."""
+
+    @tool
+    async def group() -> str:
+        """Raise a group."""
+        raise ExceptionGroup("g", [ValueError("a"), KeyError("b")])
+
+    @tool
+    async def first() -> str:
+        """Fail, whatever cancels it."""
+        try:
+            await trio.sleep_forever()
+        finally:
+            raise ValueError("first")
+
+    @tool
+    async def second() -> str:
+        """Fail."""
+        raise KeyError("second")
+
+    @tool
+    async def cancels() -> str:
+        """Raise what is trio's to raise."""
+        with trio.CancelScope() as scope:
+            scope.cancel()
+            try:
+                await trio.lowlevel.checkpoint()
+            except trio.Cancelled as error:
+                kept = error
+        raise kept
+
+    def calling(*tools: Any) -> Any:
+        model = ScriptedModel([calls(*((one.name, "") for one in tools))])
+        return failure(asked(Agent(model, tools=tools)))
+
+    error = calling(group)
+    assert isinstance(error, ExceptionGroup) and [type(one) for one in error.exceptions] == [
+        ValueError,
+        KeyError,
+    ]
+    error = calling(first, second)
+    assert isinstance(error, ExceptionGroup) and [str(one) for one in error.exceptions] == [
+        "first",
+        "'second'",
+    ]
+    assert str(calling(cancels)).startswith(
+        "tool 'cancels' raised Cancelled, which would end more than the tool"
+    )
+
+
+@pytest.mark.parametrize(
+    ("response", "message"),
+    [
+        (None, "None, not a Response"),
+        (Response(text=None), "a Response whose text or model is not a str"),  # type: ignore[arg-type]
+        (Response(finish_reason="error"), "a Response whose finish_reason is 'error'"),  # type: ignore[arg-type]
+        (Response(finish_reason="tool_calls"), "a Response that says it calls tools, and calls none"),
+        (Response(usage=None), "a Response whose usage is None"),  # type: ignore[arg-type]
+        (Response(usage=Usage(input_tokens=-1)), "a Response whose usage is Usage("),
+        (
+            Response(tool_calls=(ToolCall(id="1", name="add", arguments=None),)),  # type: ignore[arg-type]
+            "a Response whose tool_calls are no ToolCalls of texts",
+        ),
+    ],
+)
+def test_a_response_is_checked(response: Any, message: str):
+    """Models are anybody's; what is no answer is not taken for one."""
+
+    class Odd:
+        name = "odd"
+        settings_key = "odd"
+
+        async def respond(self, request: Request) -> Any:
+            return response
+
+    error = failure(asked(Agent(Odd(), tools=[add])))
+    assert isinstance(error, ModelError) and str(error).startswith(f"model 'odd' gave {message}")
+
+
+def test_what_a_model_calls_itself_can_be_written():
+    """A name that UTF-8 cannot hold is no reason to lose an answer, nor is a usage that forgets its request."""
+    answer = Response(text="x", model="\ud800", usage=Usage(input_tokens=5))
+    model = ScriptedModel([calls(("\ud800", "{}")), answer])
+    result = run(asked(Agent(model)))
+    assert result.result == "x" and result.usage == Usage(requests=2, input_tokens=5)
+    assert result.trace.to_json() and result.snapshot().to_json()
+
+
+def test_plain_tools_run_in_threads_and_know_their_step():
+    """A ``def`` does not stop the event loop, and `current` is the prompt step."""
+    here = threading.get_ident()
+
+    @tool
+    def where() -> str:
+        """Say where."""
+        return f"{threading.get_ident() != here} {current().id}"
+
+    model = ScriptedModel([calls(("where", "")), "ok"])
+    run(asked(Agent(model, tools=[where])))
+    result = model.requests[1].messages[-1]
+    assert isinstance(result, ToolResult) and result.content == "True ask"
+
+
+def test_a_tool_is_not_told_to_stop_while_another_waits():
+    """A step that waits for a person's answer about one tool is not cancelled for the others."""
+    seen = []
+
+    @tool
+    def looks() -> str:
+        """Look."""
+        asked_for.wait(60)
+        seen.append(current().cancelled)
+        looked.set()
+        return ""
+
+    @tool(approval=True)
+    def pays() -> str:
+        """Pay."""
+        return ""
+
+    asked_for, looked = threading.Event(), threading.Event()
+
+    async def on_approval(request: Any) -> bool:
+        asked_for.set()
+        await trio.to_thread.run_sync(looked.wait)
+        return True
+
+    model = ScriptedModel([calls(("looks", ""), ("pays", "")), "ok"])
+    run(asked(Agent(model, tools=[looks, pays])), on_approval=on_approval)
+    assert seen == [False]
+
+
+def test_tools_for_ever_are_an_error():
+    """A model that only calls tools is stopped at ``max_turns``."""
+    model = ScriptedModel(lambda request: calls(("add", '{"a": 1}')))
+    error = failure(asked(Agent(model, tools=[add], max_turns=3)))
+    assert str(error) == (
+        "model 'scripted' called tools in 3 answers, which is all that max_turns allows, and gave no answer"
+    )
+    assert len(model.requests) == 3
+
+
+def test_steps_have_tools_and_settings_of_their_own():
+    """They come beside, and over, the agent's."""
+    model = ScriptedModel(["ok"])
+    agent = Agent(
+        model, tools=[add], settings=Settings(temperature=0.5, max_tokens=9, extra={"a": 1, "b": 1})
+    )
+
+    def look(path: str) -> str:
+        """Look."""
+        return path
+
+    run(asked(agent, tools=[look], settings=Settings(temperature=0.0, stop="END", extra={"b": 2})))
+    request = model.requests[0]
+    assert [one.name for one in request.tools] == ["add", "look"]
+    assert request.settings == Settings(temperature=0.0, max_tokens=9, stop=("END",), extra={"a": 1, "b": 2})
+
+
+def test_an_agent_may_depend_on_parameters():
+    """``agent=`` as a function is asked with the step's own values."""
+    models = {"short": ScriptedModel(["s"], name="small"), "long": ScriptedModel(["l"], name="large")}
+
+    @step(id="ask", agent=lambda size: Agent(models[size]))
+    def ask(size: str, text: str) -> str:
+        return text
+
+    first = run(ask, inputs={"size": "short", "text": "x"})
+    assert first.result == "s"
+    second = run(ask, inputs={"size": "long", "text": "x"}, snapshot=first)
+    assert (second.result, second.trace.node("ask").reason) == ("l", "settings changed")
+
+
+# -- Keys.
+
+
+def base_agent(**changes: Any) -> Agent:
+    return Agent(
+        **{"model": ScriptedModel(lambda request: "1"), "instructions": "i", "tools": [add], **changes}
+    )
+
+
+@tool
+def other() -> str:
+    """Do something else."""
+    return ""
+
+
+@tool(name="add")
+def add_otherwise(a: int, b: int = 1) -> int:
+    """Add two numbers."""
+    return b + a
+
+
+@tool(name="add", description="Add.")
+def add_described(a: int, b: int = 1) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool(name="add")
+def add_more(a: int, b: int = 1, c: int = 0) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@pytest.mark.parametrize(
+    ("changed", "reason"),
+    [
+        ({"prompt": "Go"}, "prompt changed"),
+        ({"agent": {"instructions": "j"}}, "prompt changed"),
+        ({"agent": {"model": ScriptedModel(lambda request: "1", name="other")}}, "settings changed"),
+        *[
+            ({"agent": {"settings": Settings(**{name: value})}}, "settings changed")
+            for name, value in {
+                "temperature": 0.1, "top_p": 0.1, "max_tokens": 5, "stop": ["x"], "seed": 1, "reasoning": "low",
+                "tool_choice": "auto", "parallel_tools": False, "extra": {"x": 1},
+            }.items()
+        ],
+        ({"settings": Settings(seed=2)}, "settings changed"),
+        ({"agent": {"tools": []}}, "tools changed"),
+        ({"agent": {"tools": [add, other]}}, "tool 'other' is new"),
+        ({"agent": {"tools": [add_otherwise]}}, "tool 'add' changed: code"),
+        ({"agent": {"tools": [add_described]}}, "tool 'add' changed: description"),
+        ({"output": Literal[1, 2]}, "output type changed"),
+        ({"vary": 7}, "vary changed"),
+    ],
+)  # fmt: skip
+def test_what_changes_a_key(changed: dict[str, Any], reason: str):
+    """Each thing that the model is told, or that a tool does, is in the key; the reason names it."""
+    first = run(asked(base_agent()))
+    options = {name: value for name, value in changed.items() if name not in ("agent", "prompt")}
+    again = asked(base_agent(**changed.get("agent", {})), changed.get("prompt", "go"), **options)
+    node = run(again, snapshot=Snapshot.from_json(first.snapshot().to_json())).trace.node("ask")
+    assert not node.resumed and node.reason == reason
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"agent": {"output_retries": 7}},
+        {"agent": {"max_turns": 3}},
+        {"retry": 3},
+        {"timeout": 60},
+        {"when": lambda: True},
+        {"agent": {"model": ScriptedModel([])}},
+    ],
+)
+def test_what_changes_no_key(changed: dict[str, Any]):
+    """How often to try, and how long to wait, is in no key, nor is which object the model is."""
+    from june import Retry
+
+    first = run(asked(base_agent()))
+    options = {name: value for name, value in changed.items() if name != "agent"}
+    if "retry" in options:
+        options["retry"] = Retry(options["retry"])
+    again = asked(base_agent(**changed.get("agent", {})), **options)
+    assert run(again, snapshot=first).trace.node("ask").resumed
+
+
+def test_without_a_key_the_model_is_asked_and_nothing_is_saved():
+    """Where a part of the key cannot be computed, there is none: the step runs, and says why it is not saved."""
+    result = run(asked(Agent(ScriptedModel(["x"]), settings=Settings(extra={"odd": object()}))))
+    assert result.result == "x" and len(result.snapshot()) == 0
+    assert result.trace.node("ask").reason == (
+        "no cache key: TypeError: Object of type object is not JSON serializable"
+    )
+
+
+def test_the_code_that_renders_is_in_no_key():
+    """A prompt step is keyed by the prompt it renders."""
+    model = ScriptedModel(["x"])
+
+    @step(id="ask", agent=Agent(model))
+    def ask(name: str) -> str:
+        return f"Hello {name}"
+
+    first = run(ask, inputs={"name": "you"})
+
+    @step(id="ask", agent=Agent(model))
+    def ask(name: str, unused: int = 3) -> str:  # type: ignore[no-redef]
+        words = ["Hello", name]
+        return " ".join(words)
+
+    assert run(ask, inputs={"name": "you"}, snapshot=first).trace.node("ask").resumed
+
+
+def test_the_return_annotation_of_a_tool_counts():
+    """It says in which form the model is told a result."""
+
+    def plain(x: int) -> dict[int, str]:
+        """T."""
+        return {1: "a"}
+
+    def other(x: int):  # type: ignore[no-untyped-def]
+        """T."""
+        return {1: "a"}
+
+    other.__name__ = "plain"
+    model = ScriptedModel(lambda request: "x")
+    first = run(asked(Agent(model, tools=[plain])))
+    node = run(asked(Agent(model, tools=[other])), snapshot=first).trace.node("ask")
+    assert node.reason == "tool 'plain' changed: code"
+
+
+def test_what_a_tool_did_to_its_object_is_in_no_key_of_the_run():
+    """What a method is bound to is read once for all steps, so a resumed run computes the same keys."""
+
+    class Memory:
+        def __init__(self) -> None:
+            self.items: list[str] = []
+
+        @tool
+        def keep(self, text: str) -> str:
+            """Keep it."""
+            self.items.append(text)
+            return "kept"
+
+    def steps() -> Any:
+        memory = Memory()
+
+        @step(
+            id="first",
+            agent=Agent(ScriptedModel([calls(("keep", '{"text": "a"}')), "1"]), tools=[memory.keep]),
+        )
+        def first() -> str:
+            return "one"
+
+        def with_memory(first: str) -> Agent:
+            return Agent(ScriptedModel(["2"]), tools=[memory.keep])
+
+        @step(id="second", agent=Agent(ScriptedModel(["2"]), tools=[memory.keep]))
+        def second(first: str) -> str:
+            return "two"
+
+        @step(id="third", agent=with_memory)
+        def third(first: str) -> str:
+            return "three"
+
+        return second, third
+
+    done = run(*steps())
+    assert run(*steps(), snapshot=done).reused_usage.requests == 4
+
+
+def test_a_model_may_change_what_it_is_asked_with():
+    """Schemas are its own copies: no key, and no later request, knows of it."""
+
+    class Shim:
+        name = "shim"
+        settings_key = {"provider": "own"}  # noqa: RUF012 # as a user would write it
+
+        async def respond(self, request: Request) -> Response:
+            assert request.output is not None and "title" not in request.output
+            request.output["title"] = "changed"
+            for one in request.tools:
+                assert "title" not in one.schema
+                one.schema["title"] = "changed"
+            return Response(text='{"x": 1}')
+
+    @attrs.frozen
+    class Answer:
+        x: int
+
+    target = asked(Agent(Shim(), tools=[add]), output=Answer)
+    done = run(target)
+    assert run(target, snapshot=done).trace.node("ask").resumed
+    assert run(target).result == Answer(1)
+
+
+def test_a_prompt_is_rendered_after_what_it_comes_after():
+    """What `after` names may make what the function reads."""
+    order = []
+
+    @step(id="download")
+    async def download() -> int:
+        await trio.lowlevel.checkpoint()
+        order.append("download")
+        return 1
+
+    @step(id="ask", agent=Agent(ScriptedModel(["yes"] * 2)), after=[download])
+    def ask() -> str:
+        order.append("render")
+        return "Is it there?"
+
+    done = run(ask)
+    assert order == ["download", "render"]
+    order.clear()
+    resumed = run(ask, snapshot=done)
+    assert order == ["render"] and [node.resumed for node in resumed.trace] == [True, True]
+
+
+def test_settings_have_numbers_for_keys():
+    """They are texts in the body of a request, and so in the key; NaN is not None."""
+    model = ScriptedModel(lambda request: "x")
+    first = run(asked(Agent(model, settings=Settings(extra={"logit_bias": {50256: -100}}))))
+    again = asked(Agent(model, settings=Settings(extra={"logit_bias": {"50256": -100}})))
+    assert run(again, snapshot=first).trace.node("ask").resumed
+
+
+def test_caveats_tell_what_a_tool_hides():
+    """What cannot be seen into counts by its type only, in a tool's code too."""
+    hidden = threading.Lock()
+
+    @tool
+    def locked() -> str:
+        """Lock."""
+        with hidden:
+            return ""
+
+    (caveat,) = run(asked(Agent(ScriptedModel(["x"]), tools=[locked]))).trace.node("ask").caveats
+    assert "hidden" in caveat and "lock" in caveat
+
+
+def shouting(convert: Any) -> Any:
+    @attrs.frozen
+    class Shout:
+        text: str = attrs.field(converter=convert)
+
+    return Shout
+
+
+def test_the_classes_of_the_answer_count():
+    """What a class does to the fields makes the value, so its code is in the key; ``version`` vouches for it."""
+    agent = Agent(ScriptedModel(lambda request: {"text": "Ab"}))
+    loud, quiet = shouting(str.upper), shouting(str.lower)
+    first = run(asked(agent, output=loud))
+    assert first.result == loud("AB")
+    second = run(asked(agent, output=quiet), snapshot=first)
+    assert second.result == quiet("ab") and second.trace.node("ask").reason == "output type changed"
+    vouched = run(asked(agent, output=loud, version="1"))
+    assert run(asked(agent, output=quiet, version="1"), snapshot=vouched).trace.node("ask").resumed
+
+
+def test_version_stands_in_for_the_code_of_tools():
+    """With ``version`` the user vouches for the tools' code; what the model sees of them still counts."""
+    first = run(asked(base_agent(), version="1"))
+    again = asked(base_agent(tools=[add_otherwise]), version="1")
+    assert run(again, snapshot=first).trace.node("ask").resumed
+    described = run(asked(base_agent(tools=[add_described]), version="1"), snapshot=first).trace.node("ask")
+    assert described.reason == "tool 'add' changed: description"
+    for options in ({"version": "2"}, {}):
+        assert (
+            run(asked(base_agent(), **options), snapshot=first).trace.node("ask").reason == "version changed"
+        )
+
+
+# -- Slots, updates, retries of steps.
+
+
+class Waits:
+    """A model that waits before it answers, as after a 429."""
+
+    name = "waits"
+    settings_key = "waits"
+
+    async def respond(self, request: Request) -> Response:
+        request.call.spent(Usage(requests=1, input_tokens=5))
+        await request.call.wait(100, "it is busy")
+        request.call.text("all ")
+        request.call.restart()
+        request.call.text("well")
+        return Response(
+            text="well", usage=Usage(requests=1, input_tokens=5, output_tokens=2), model="waits-2"
+        )
+
+
+async def test_a_wait_gives_the_slot_back(autojump_clock):
+    """While models wait, others get their slots; each has one again before it goes on."""
+    running = []
+
+    @step(id="ask", agent=Agent(Waits()), each={"n": "ns"})
+    def ask(n: int) -> str:
+        return str(n)
+
+    @step(id="work", each={"n": "ns"})
+    async def work(n: int) -> int:
+        running.append(n)
+        assert len(running) == 1
+        await trio.sleep(10)
+        running.remove(n)
+        return n
+
+    start = trio.current_time()
+    result = await run_async([ask, work], inputs={"ns": list(range(10))}, concurrency=1)
+    # Ten steps of work one after the other take 100 seconds, in which all the models wait.
+    assert trio.current_time() - start == 100
+    assert result.usage == Usage(requests=20, input_tokens=100, output_tokens=20)
+    node = result.trace.node("ask[3]")
+    assert (node.model, node.notes) == ("waits-2", ("waits 1 min 40 s: it is busy",))
+    assert node.usage == Usage(requests=2, input_tokens=10, output_tokens=2)
+
+
+async def test_a_wait_can_be_cancelled(autojump_clock):
+    """A deadline ends it, and slots are whole again."""
+
+    @step(id="ask", agent=Agent(Waits()), timeout=10, each={"n": "ns"})
+    def ask(n: int) -> str:
+        return str(n)
+
+    @step(id="after", after=[ask])
+    async def after() -> int:
+        await trio.sleep(1)
+        return 1
+
+    @step(id="beside", each={"n": "ns"})
+    async def beside(n: int) -> int:
+        await trio.sleep(50)
+        return 1
+
+    with pytest.raises(RunFailed) as failed:
+        await run_async([ask, beside], inputs={"ns": [1, 2, 3]}, concurrency=2, on_error="continue")
+    statuses = {node.id: node.status for node in failed.value.trace}
+    assert statuses == {
+        **{f"ask[{n}]": "failed" for n in (1, 2, 3)},
+        **{f"beside[{n}]": "done" for n in (1, 2, 3)},
+    }
+    assert failed.value.usage == Usage(requests=3, input_tokens=15)
+
+
+async def test_text_reaches_on_update_as_it_comes(autojump_clock):
+    """What was told of an answer that is asked for anew is taken back."""
+    told = []
+    await run_async(
+        asked(Agent(Waits())),
+        on_update=lambda update: (
+            told.append((update.kind, update.text))
+            if update.kind != "status" and update.kind != "note"
+            else None
+        ),
+    )
+    assert told == [("text", "all "), ("restart", None), ("text", "well")]
+
+
+def test_a_step_that_is_tried_again_counts_all_it_used():
+    """Retries of the whole step add to its usage, and to the run's."""
+    from june import Retry
+
+    usage = Usage(requests=1, input_tokens=4)
+    model = ScriptedModel(["not json", {"city": "Rome", "population": 3}], usage=usage)
+    result = run(asked(Agent(model, output_retries=0), output=Place, retry=Retry(2, wait=0)))
+    assert result.result == Place("Rome", 3)
+    assert result.usage == Usage(requests=2, input_tokens=8)
+
+
+def test_models_are_blocked():
+    """Under `block_models`, only scripted models answer."""
+    with block_models():
+        error = failure(asked(Agent(Waits())))
+        assert run(asked(Agent(ScriptedModel(["ok"])))).result == "ok"
+    assert str(error) == "model 'waits' was about to be asked, where june.testing.block_models() forbids it"
+
+
+# -- What is refused.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"output": int}, "output is for prompt steps; pass agent= too"),
+        ({"tools": [add]}, "tools is for prompt steps; pass agent= too"),
+        ({"settings": Settings()}, "settings is for prompt steps; pass agent= too"),
+        ({"agent": "gpt"}, "agent must be a function of parameters, not 'gpt'"),
+        ({"agent": lambda nothing: None}, "agent names 'nothing', which is not one of its parameters (a)"),
+        ({"agent": Agent(Waits()), "settings": {}}, "settings must be june.Settings, not {}"),
+        ({"agent": Agent(Waits()), "runs_on": "thread"}, "runs_on is for function steps; a prompt step waits for its model"),
+        ({"approval": 7}, "approval must be True or the question to ask, not 7"),
+    ],
+)  # fmt: skip
+def test_what_a_prompt_step_cannot_be(arguments: dict[str, Any], message: str):
+    """It is refused where it is declared."""
+    with pytest.raises(TypeError) as refused:
+
+        @step(id="bad", **arguments)
+        def bad(a: int) -> str:
+            return ""
+
+    assert str(refused.value).partition("): ")[2] == message
+
+
+def test_a_prompt_is_not_async():
+    """The function only says what to ask."""
+    with pytest.raises(
+        TypeError, match="a prompt step's function only returns the prompt; make it a plain def"
+    ):
+
+        @step(id="bad", agent=Agent(Waits()))
+        async def bad() -> str:
+            return ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"model": "gpt-5"},
+            "an agent's model must be a model, not 'gpt-5'; june.sdk.openai.openai(name) makes one",
+        ),
+        (
+            {"model": Waits(), "tools": [add, add_more]},
+            "two tools are called 'add'; give one of them another name=",
+        ),
+        ({"model": Waits(), "max_turns": 0}, "max_turns must be a whole number from 1, not 0"),
+        ({"model": Waits(), "output_retries": -1}, "output_retries must be a whole number from 0, not -1"),
+    ],
+)
+def test_what_an_agent_cannot_be(arguments: dict[str, Any], message: str):
+    """It is refused where it is made."""
+    with pytest.raises((TypeError, ValueError)) as refused:
+        Agent(**arguments)
+    assert str(refused.value) == message
+
+
+def test_what_cannot_be_asked_for_is_known_before_anything_runs():
+    """A type that no schema describes, and tools that clash, are errors of the graph."""
+
+    class Connection:
+        pass
+
+    ran = []
+
+    @step(id="dear")
+    def dear() -> str:
+        ran.append(1)
+        return "x"
+
+    @step(id="bad type", agent=Agent(Waits()), output=Connection)
+    def bad_type(dear: str) -> str:
+        return dear
+
+    @step(id="bad tools", agent=Agent(Waits(), tools=[add]), tools=[add_more])
+    def bad_tools(dear: str) -> str:
+        return dear
+
+    with pytest.raises(GraphError) as refused:
+        run([bad_type, bad_tools])
+    first, second = refused.value.problems
+    assert (
+        first.startswith("step 'bad type' (test_agents.py:")
+        and "no model can be asked for its output: " in first
+    )
+    assert second.endswith("two tools are called 'add'; give one of them another name=")
+    assert not ran
