@@ -13,7 +13,7 @@ from june.messages import FinishReason, Message, Request, Response, Usage
 from june.sdk import _strict
 from june.sdk._access import Access
 from june.sdk._failures import broken
-from june.sdk._requests import check_assistant, image_url, in_call_order, keep, kept, tool_choice
+from june.sdk._requests import check_assistant, given, image_url, in_call_order, keep, kept, tool_choice
 from june.sdk._streams import Part, Parts
 from june.sdk._values import count, items, mapping, number, text
 
@@ -70,16 +70,14 @@ class Chat:
         # OpenAI's models that think refuse max_tokens, and many other servers do not know its successor.
         limit = "max_completion_tokens" if self.access.at_home else "max_tokens"
         body: dict[str, Any] = {"model": self.model, "messages": self._messages(request)}
-        for field, value in (
-            ("temperature", settings.temperature),
-            ("top_p", settings.top_p),
-            (limit, settings.max_tokens),
-            ("stop", list(settings.stop) or None),
-            ("seed", settings.seed),
-            ("reasoning_effort", settings.reasoning),
-        ):
-            if value is not None:
-                body[field] = value
+        body |= given(
+            temperature=settings.temperature,
+            top_p=settings.top_p,
+            stop=list(settings.stop) or None,
+            seed=settings.seed,
+            reasoning_effort=settings.reasoning,
+            **{limit: settings.max_tokens},
+        )
         if request.tools:
             body["tools"] = [
                 {

@@ -17,6 +17,7 @@ from june.sdk import _strict
 from june.sdk._requests import (
     cannot,
     check_assistant,
+    given,
     image_data,
     in_call_order,
     keep,
@@ -112,13 +113,11 @@ class Messages:
                 output_config["format"] = {"type": "json_schema", "schema": request.output}
         if any(instructions):
             body["system"] = "\n\n".join(filter(None, instructions))
-        for field, value in (
-            ("temperature", settings.temperature),
-            ("top_p", settings.top_p),
-            ("stop_sequences", list(settings.stop) or None),
-        ):
-            if value is not None:
-                body[field] = value
+        body |= given(
+            temperature=settings.temperature,
+            top_p=settings.top_p,
+            stop_sequences=list(settings.stop) or None,
+        )
         if settings.reasoning is not None:
             body |= self._thinking(settings.reasoning, max_tokens, output_config)
         if output_config:

@@ -74,6 +74,11 @@ def keep(answer: Any, api: str, model: str) -> dict[str, Any]:
     return {"api": api, "model": model, "answer": answer}
 
 
+def given(**fields: Any) -> dict[str, Any]:
+    """Give those fields of a body that have a value."""
+    return {name: value for name, value in fields.items() if value is not None}
+
+
 def tool_choice(request: Request, label: str) -> str | None:
     """
     Give the setting of that name, or None if there is nothing to say of it.

@@ -13,6 +13,7 @@ from june.sdk import _strict
 from june.sdk._requests import (
     cannot,
     check_assistant,
+    given,
     image_url,
     in_call_order,
     keep,
@@ -60,14 +61,12 @@ class Responses:
         body: dict[str, Any] = {"model": self.model, "input": self._input(request)}
         if request.instructions:
             body["instructions"] = request.instructions
-        for field, value in (
-            ("temperature", settings.temperature),
-            ("top_p", settings.top_p),
-            ("max_output_tokens", settings.max_tokens),
-            ("reasoning", None if settings.reasoning is None else {"effort": settings.reasoning}),
-        ):
-            if value is not None:
-                body[field] = value
+        body |= given(
+            temperature=settings.temperature,
+            top_p=settings.top_p,
+            max_output_tokens=settings.max_tokens,
+            reasoning=None if settings.reasoning is None else {"effort": settings.reasoning},
+        )
         if request.tools:
             body["tools"] = [
                 {
