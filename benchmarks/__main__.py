@@ -12,7 +12,9 @@ from benchmarks.peers import peer_rows
 from benchmarks.rows import ROWS
 from benchmarks.tables import head, line
 
-_QUICK = Sizes(rounds=5, functions=20, peer_steps=200, processes=10)
+_QUICK = Sizes(rounds=5, functions=20, peer_steps=200, processes=10, requests=300)
+
+_COUNTS = {"steps": "steps of a graph", "requests": "requests to a model", "rounds": "turns of each row"}
 
 
 def _rows() -> list[Row]:
@@ -48,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--quick", action="store_true", help="fewer turns, and no graph of a million steps")
     parser.add_argument("--list", action="store_true", help="print the names of the rows")
-    for name, what in (("steps", "steps of a graph"), ("rounds", "turns of each row")):
+    for name, what in _COUNTS.items():
         parser.add_argument(f"--{name}", type=int, help=what)
     given = parser.parse_args(arguments)
     sizes = _QUICK if given.quick else Sizes()
@@ -58,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if given.list:
         print(*(row.name for row in rows), sep="\n")
         return
-    changes = {name: value for name in ("steps", "rounds") if (value := getattr(given, name)) is not None}
+    changes = {name: value for name in _COUNTS if (value := getattr(given, name)) is not None}
     sizes = attrs.evolve(sizes, **changes)
     print(head(sizes))
     for row in rows:

@@ -24,6 +24,7 @@ class Sizes:
         functions: Functions seen for the first time, a turn.
         peer_steps: Steps of the peers that take much longer for one.
         processes: Fresh processes, for a figure that is noisy even there.
+        requests: Requests to a model.
     """
 
     steps: int = 10_000
@@ -31,6 +32,7 @@ class Sizes:
     functions: int = 40
     peer_steps: int = 1_000
     processes: int = 15
+    requests: int = 1_000
 
 
 @attrs.frozen

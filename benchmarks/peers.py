@@ -1,8 +1,8 @@
 """
 Peers beside the rows that do the same work, where they are installed (``pip install june-steps[bench]``).
 
-They keep nothing of a run unless a row says so; more that do are in `benchmarks.peers_saving`. A chain in
-Hamilton is as deep as Python's stack lets it be.
+They keep nothing of a run unless a row says so; more that do are in `benchmarks.peers_saving`, and those that
+ask models in `benchmarks.peers_prompting`. A chain in Hamilton is as deep as Python's stack lets it be.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from types import ModuleType
 from typing import Any
 
 from benchmarks.figures import Figure, Row, Sizes, times
+from benchmarks.peers_prompting import prompting_rows
 from benchmarks.peers_saving import saving_rows
 from benchmarks.timing import Work, compare
 from benchmarks.yardsticks import bare_tasks
@@ -37,7 +38,7 @@ def peer_rows() -> Sequence[Row]:
         found += _HAMILTON
     if importlib.util.find_spec("joblib"):
         found += _JOBLIB
-    return [*found, *saving_rows()]
+    return [*found, *saving_rows(), *prompting_rows()]
 
 
 # -- Hamilton: a module of plain functions, one for each step.

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from benchmarks import peers_saving
+from benchmarks import peers_prompting, peers_saving
 from benchmarks.folders import temporary_folder
 from benchmarks.graphs import wide
 from benchmarks.timing import Work, compare
@@ -132,7 +132,9 @@ def main(name: str, arguments: str) -> None:
         "dbos": peers_saving.dbos_first,
         "fresh": fresh,
         "langgraph": peers_saving.langgraph_first,
+        "langgraph-prompts": peers_prompting.langgraph_prompts,
         "memory": memory,
+        "pydantic-ai-prompts": peers_prompting.pydantic_ai_prompts,
         "resumable": resumable,
         "reused": reused,
     }

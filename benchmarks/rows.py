@@ -13,6 +13,7 @@ from typing import Any
 from benchmarks import graphs, sources
 from benchmarks.figures import Figure, Row, Sizes, in_milliseconds, times, times_on_the_wall
 from benchmarks.processes import growth, import_turn, probe
+from benchmarks.prompting import PROMPTING
 from benchmarks.saving import SAVING
 from benchmarks.timing import Work, compare
 from benchmarks.yardsticks import bare_tasks, json_decode
@@ -230,6 +231,7 @@ ROWS: Sequence[Row] = (
         for far, factor in (("", 10), ("-far", 100))
     ),
     *SAVING,
+    *PROMPTING,
     Row(
         name="memory",
         what="a finished small step, with bound copy, graph and run: allocated (tracemalloc)",

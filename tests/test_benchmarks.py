@@ -29,15 +29,16 @@ def test_the_benchmarks_print_the_rows_that_are_asked_for():
     One table, a line a row, in the order of the table.
     """
     saving = ["resumable", "resumable-killed", "resumable-bytes", "resumable-growth"]
-    few = ["--quick", "--steps", "20", "--rounds", "1"]
-    ended = run_benchmarks(*few, "loading", *saving, "reuse-layered", "memory")
+    prompting = ["prompt", "prompt-later", "prompt-alone", "prompt-responses", "prompt-messages"]
+    few = ["--quick", "--steps", "20", "--requests", "40", "--rounds", "1"]
+    ended = run_benchmarks(*few, "loading", *prompting, *saving, "reuse-layered", "memory")
     assert (ended.returncode, ended.stderr) == (0, "")
     titles, *lines = ended.stdout.splitlines()[4:]
     if lines[-1].startswith("no peers"):
         lines.pop()
     assert titles.split() == ["row", "median", "least", "wall", "goal", "holds", "what"]
     named = [line.split()[0] for line in lines if not line.startswith(" ")]
-    assert named == ["reuse-layered", "loading", *saving, "memory"]
+    assert named == ["reuse-layered", "loading", *saving, *prompting, "memory"]
     assert {line.split()[2] for line in lines} == {"T", "times", "KB"}
 
 
