@@ -69,6 +69,11 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes} min"
 
 
+def writable(text: str) -> str:
+    """Give a text as UTF-8 can hold it: with a question mark for each half of a character."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def add_note(error: BaseException, note: str) -> None:
     """Add a note to an exception, unless it takes none: a frozen dataclass does not."""
     try:

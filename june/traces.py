@@ -12,7 +12,7 @@ from typing import Any, Literal
 import attrs
 import msgspec
 
-from june._text import duration, near, short_repr
+from june._text import duration, near, short_repr, writable
 from june.messages import Usage
 
 __all__ = ["Status", "Trace", "TraceNode", "Update"]
@@ -168,10 +168,6 @@ class TraceNode:
         return f"<TraceNode {self.id!r} {self.status}{' resumed' if self.resumed else ''}>"
 
 
-def _writable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
-
-
 def _timestamp(moment: datetime | None) -> str | None:
     return None if moment is None else moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
@@ -182,7 +178,7 @@ def _one_line(error: BaseException) -> str:
     except Exception:
         text = ""
     line = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return line.encode("utf-8", "replace").decode()
+    return writable(line)
 
 
 class Part(TraceNode):
@@ -248,21 +244,23 @@ class Talk:
         parts: Its requests and tool calls, in the order in which they began.
         usage: What its requests used.
         model: The model that answered last, or None.
+        waits: Why a model waits, or was waiting when it was stopped; None if it does not.
     """
 
-    __slots__ = ("_counts", "model", "parts", "prompt", "usage")
+    __slots__ = ("_counts", "model", "parts", "prompt", "usage", "waits")
 
     def __init__(self, prompt: Any) -> None:
         self.prompt = prompt
         self.parts: list[Part] = []
         self.usage = Usage()
         self.model: str | None = None
+        self.waits: str | None = None
         self._counts: dict[str, int] = {}
 
     def begin(self, one: TraceNode, kind: str, name: str) -> Part:
         """Add a part, which begins now."""
         # A model may call things what UTF-8 cannot hold.
-        name = _writable(name)
+        name = writable(name)
         number = self._counts[name] = self._counts.get(name, 0) + 1
         part = Part(f"{one.id}/{name}[{number}]", one.step, kind)
         self.parts.append(part)
@@ -278,7 +276,7 @@ class Talk:
 
     def spend(self, part: Part, usage: Usage, model: str | None = None) -> None:
         """Count what a request used."""
-        model = None if model is None else _writable(model)
+        model = None if model is None else writable(model)
         part.spend(usage, model)
         self.usage += usage
         self.model = model or self.model

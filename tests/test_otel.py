@@ -468,7 +468,8 @@ def test_a_request_that_failed_names_the_status(sent: Sent):
         run(asked(ScriptedModel(answer)), on_update=spans)
     said = sent.said("chat scripted")
     assert said["error.type"] == "429" and "gen_ai.response.model" not in said
-    assert (said["gen_ai.usage.input_tokens"], said["june.request.attempts"]) == (3, 1)
+    # The one that it told of, and the one that ended it.
+    assert (said["gen_ai.usage.input_tokens"], said["june.request.attempts"]) == (3, 2)
     assert sent.one("chat scripted").status.description == "too many requests"
     assert sent.said("invoke_agent ask")["june.usage.input_tokens"] == 3
 
@@ -499,14 +500,15 @@ def test_spans_that_cannot_be_made_fail_no_run(sent: Sent, caplog: pytest.LogCap
     """What watches a run must not be what stops it."""
 
     class Odd(ScriptedModel):
-        looked = 0
-
         @property
-        def settings_key(self) -> Any:
-            self.looked += 1
-            if self.looked > 2:  # for the key, and for the price
+        def name(self) -> str:
+            if self.requests:
                 raise OSError("no more")
-            return {"provider": "june.testing"}
+            return "odd"
+
+        @name.setter
+        def name(self, name: str) -> None:
+            pass
 
     class Uncounted:
         """A handle that says nothing."""
@@ -514,7 +516,7 @@ def test_spans_that_cannot_be_made_fail_no_run(sent: Sent, caplog: pytest.LogCap
         trace = ()
 
     with otel(tracer_provider=sent.provider) as spans, caplog.at_level(logging.WARNING):
-        result = run(asked(Odd(["a"])), on_update=spans)
+        result = run(asked(Odd([Response(text="a", model="odd")])), on_update=spans)
         spans._handle = Uncounted()  # type: ignore[assignment]  # what no handle is
     assert result.result == "a"
     assert [record.message for record in caplog.records] == [
@@ -522,6 +524,69 @@ def test_spans_that_cannot_be_made_fail_no_run(sent: Sent, caplog: pytest.LogCap
         "the span of a run says less than it should",
     ]
     assert sent.tree() == ["invoke_workflow"]
+
+
+@pytest.mark.filterwarnings("ignore::june.ResultWarning")
+def test_what_no_utf8_can_hold_keeps_nothing_from_being_sent(sent: Sent):
+    """Half a character, which a model may write, is sent as a question mark; a batch is sent as a whole."""
+    half = "\ud83d"
+    call = ToolCall(id=half, name=f"look{half}", arguments=json.dumps({"city": half}))
+    right = ToolCall(id=half, name="look_up", arguments=json.dumps({"city": half}))
+
+    class Odd(ScriptedModel):
+        settings_key = {"provider": half}  # noqa: RUF012  # nobody changes it
+
+    answers = [[call, right], Response(text=half, model=half), ModelError(half)]
+    model = Odd(answers, name=half)
+    with pytest.raises(RunFailed), otel(half, tracer_provider=sent.provider, content=True) as spans:
+        run(asked(model, half, "a"), asked(model, half, "b"), on_update=spans, concurrency=1)
+
+    def texts(value: Any) -> Iterator[str]:
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, Mapping):
+            for pair in value.items():
+                yield from texts(pair)
+        elif isinstance(value, (list, tuple)):
+            for one in value:
+                yield from texts(one)
+
+    found = [
+        text
+        for span in sent.spans
+        for text in texts(
+            [
+                span.name,
+                span.attributes,
+                span.status.description or "",
+                [(event.name, event.attributes) for event in span.events],
+            ]
+        )
+    ]
+    assert len(sent.spans) == 8 and sum("?" in text for text in found) > 20
+    for text in found:
+        text.encode()
+
+
+def test_a_model_whose_key_is_gone_has_its_spans(sent: Sent):
+    """A file with weights may be removed; the step's error says so, and its spans are there to tell."""
+
+    class Gone(ScriptedModel):
+        @property
+        def settings_key(self) -> Any:
+            raise ModelError("there are no weights")
+
+    with pytest.raises(RunFailed), otel(tracer_provider=sent.provider) as spans:
+        run(asked(Gone([ModelError("there are no weights")])), on_update=spans)
+    assert sent.tree() == [("invoke_workflow", [("invoke_agent ask", ["chat scripted"])])]
+    assert sent.said("chat scripted")["gen_ai.provider.name"] == "unknown"
+
+
+def test_an_answer_that_broke_off_is_no_status(sent: Sent):
+    """A status that says that all is well names no error."""
+    with pytest.raises(RunFailed), otel(tracer_provider=sent.provider) as spans:
+        run(asked(ScriptedModel([ModelError("it broke off", 200)])), on_update=spans)
+    assert sent.said("chat scripted")["error.type"] == "june.errors.ModelError"
 
 
 # -- What is sent only if asked for.

@@ -8,6 +8,7 @@ count twice what is said of requests and again of those who made them.
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 import attrs
 import msgspec
 
-from june._text import short_repr
+from june._text import short_repr, writable
 from june.agents import Agent, Rendered
 from june.errors import ModelError, ToolError
 from june.messages import Image, Message, Response, Settings, ToolCall, Usage
@@ -167,7 +168,11 @@ def _rendered(node: TraceNode) -> Rendered | None:
 
 
 def _of_model(agent: Agent) -> Attributes:
-    key = agent.model.settings_key
+    try:
+        key = agent.model.settings_key
+    except Exception:
+        # Its weights may be gone; the step's error says so.
+        key = None
     provider = key.get("provider") if isinstance(key, Mapping) else None
     return {
         "gen_ai.provider.name": provider if isinstance(provider, str) else "unknown",
@@ -211,8 +216,8 @@ def _of_tokens(usage: Usage, prefix: str) -> Attributes:
 
 
 def error_type(error: BaseException) -> str:
-    """Name what went wrong: a provider's status, or the exception's type."""
-    if isinstance(error, ModelError) and error.status is not None:
+    """Name what went wrong: a provider's status that says so, or the exception's type."""
+    if isinstance(error, ModelError) and error.status is not None and error.status >= 400:
         return str(error.status)
     return type_name(error)
 
@@ -248,13 +253,17 @@ def quotes(error: BaseException) -> bool:
 
 
 def _json(value: Any) -> str:
-    encoded: bytes = msgspec.json.encode(list(value), enc_hook=short_repr)
+    listed = list(value)
+    try:
+        encoded: bytes = msgspec.json.encode(listed, enc_hook=short_repr)
+    except UnicodeEncodeError:
+        # Half a character, which UTF-8 cannot hold, would keep the whole from being sent.
+        return writable(json.dumps(listed, ensure_ascii=False, default=short_repr))
     return encoded.decode()
 
 
 def _text(text: str) -> Attributes:
-    # Lone surrogates, which UTF-8 cannot hold, would keep the whole from being sent.
-    return {"type": "text", "content": text.encode("utf-8", "replace").decode()}
+    return {"type": "text", "content": text}
 
 
 def _instructions(agent: Agent) -> str | None:

@@ -25,7 +25,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
 
-from june._text import message_of
+from june._text import message_of, writable
 from june.errors import RunCancelled, RunFailed
 from june.handles import Handle, RunResult
 from june.messages import Usage
@@ -182,7 +182,7 @@ class RunSpans:
         """Begin the run's span, below the one that is current here, if one is."""
         operation = "invoke_workflow"
         self._root = self._tracer.start_span(
-            operation if self._name is None else f"{operation} {self._name}",
+            operation if self._name is None else writable(f"{operation} {self._name}"),
             attributes=_known({"gen_ai.operation.name": operation, "gen_ai.agent.name": self._name}),
             links=self._links,
             start_time=at,
@@ -220,7 +220,7 @@ class RunSpans:
         node = said.node
         begun = _nanoseconds(node.started, at)
         span = self._tracer.start_span(
-            said.name,
+            writable(said.name),
             context=trace.set_span_in_context(parent),
             kind=kind,
             attributes=_known(said.attributes),
@@ -236,7 +236,7 @@ class RunSpans:
         """Note in a span what it failed with."""
         untold = not self._content and quotes(error)
         text = "" if untold else message_of(error)
-        span.set_status(trace.Status(trace.StatusCode.ERROR, text or type_name(error)))
+        span.set_status(trace.Status(trace.StatusCode.ERROR, writable(text or type_name(error))))
         span.set_attribute("error.type", error_type(error))
         if event:
             frames = traceback.format_tb(error.__traceback__) if untold else traceback.format_exception(error)
@@ -265,7 +265,14 @@ def _of_run(record: Any) -> Attributes:
 
 
 def _known(attributes: Attributes) -> Attributes:
-    return {name: value for name, value in attributes.items() if value is not None}
+    return {name: _sendable(value) for name, value in attributes.items() if value is not None}
+
+
+def _sendable(value: Any) -> Any:
+    """Give a value as UTF-8 can hold it: what it cannot would keep other spans from being sent too."""
+    if isinstance(value, str):
+        return writable(value)
+    return [_sendable(one) for one in value] if isinstance(value, list) else value
 
 
 def _nanoseconds(moment: datetime | None, otherwise: int) -> int:
