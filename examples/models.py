@@ -17,6 +17,8 @@ from june.models import Model
 def chosen() -> Model:
     """Make the model that MODEL names."""
     kind, _, name = os.environ.get("MODEL", "openai:gpt-5-mini").partition(":")
+    if kind not in ("openai", "anthropic", "http", "https", "local") or not name:
+        raise SystemExit(f"MODEL is {os.environ['MODEL']!r}, and should be one of these:\n{__doc__}")
     if kind == "anthropic":
         from june.sdk.anthropic import anthropic
 

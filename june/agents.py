@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from inspect import getattr_static
+from types import FunctionType, UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
 
 import attrs
 import msgspec
@@ -19,7 +21,7 @@ from june.fingerprints import KeyFailure
 from june.messages import Image, Message, Settings
 from june.models import Model
 from june.outputs import Output
-from june.steps import Declaration
+from june.steps import FUNCTION, Declaration
 from june.tools import Tool, as_tool
 
 __all__ = ["Agent"]
@@ -38,6 +40,21 @@ def _check_model(agent: object, attribute: object, model: Any) -> None:
     if not callable(getattr(model, "respond", None)):
         hint = "; june.sdk.openai.openai(name) makes one" if isinstance(model, str) else ""
         raise TypeError(f"an agent's model must be a model, not {short_repr(model)}{hint}")
+    if not isinstance(getattr(model, "name", None), str):
+        raise TypeError(f"the model {short_repr(model)} has no name, which must be a str")
+    # What a property gives may take its time, as the digest of a large file does.
+    key = getattr_static(model, "settings_key", MISSING)
+    problem = "it has none" if key is MISSING else "it is a method" if isinstance(key, FunctionType) else None
+    if key is not MISSING and not hasattr(type(key), "__get__"):
+        try:
+            json.dumps(key)
+        except (TypeError, ValueError) as error:
+            problem = str(error)
+    if problem is not None:
+        raise TypeError(
+            f"the model {short_repr(model)} needs a settings_key, an attribute or a property that says what "
+            f"of it counts in cache keys, in values that JSON can hold: {problem}"
+        )
 
 
 def _check_count(agent: object, attribute: attrs.Attribute[int], count: object) -> None:
@@ -123,7 +140,17 @@ class PromptKind:
     def output(self, declaration: Declaration) -> Any:
         return str if self.type is MISSING else self.type
 
-    def problem(self, codec: Codec) -> str | None:
+    def problem(self, declaration: Declaration, codec: Codec) -> str | None:
+        try:
+            hint = FUNCTION.output(declaration)
+        except Exception:
+            hint = MISSING  # what nothing depends on need not be found
+        if hint is not MISSING and _cannot_be(hint, _PROMPTS):
+            shown = getattr(hint, "__name__", None) if get_origin(hint) is None else None
+            return (
+                f"its function returns the prompt, and is said to return {shown or hint}; "
+                "for the type of the answer, pass output="
+            )
         try:
             Output.of(codec)
         except Exception as problem:
@@ -146,6 +173,12 @@ class PromptKind:
             for tool in self._with_own(self.agent).tools:
                 tool.key(session)
         return {}
+
+    async def prepare(self) -> None:
+        # An agent that a function gives is not known yet.
+        ready = getattr(self.agent.model, "__june_prepare__", None) if isinstance(self.agent, Agent) else None
+        if ready is not None:
+            await ready()
 
     def render(
         self, declaration: Declaration, arguments: Mapping[str, Any], codec: Codec, session: Any
@@ -171,7 +204,7 @@ class PromptKind:
         notes: list[str] = []
         try:
             parts["prompt"] = _prompt_digest(agent.instructions, messages)
-            parts["settings"] = _settings_digest(agent)
+            parts["settings"] = _settings_digest(agent, records)
             if agent.tools:
                 parts["tools"] = _tools_digest(agent.tools, session, declaration.version is None, records)
                 for tool in agent.tools:
@@ -208,6 +241,27 @@ class PromptKind:
         )
 
 
+_PROMPTS = (str, Message, Image, list, tuple)
+
+
+def _cannot_be(hint: Any, kinds: tuple[type, ...]) -> bool:
+    """Tell whether no value of *kinds*, lists and tuples of messages among them, can have a hint's type."""
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        return _cannot_be(arguments[0], kinds)
+    if origin in (Union, UnionType):
+        return all(_cannot_be(one, kinds) for one in arguments)
+    try:
+        if hint is Any or not isinstance(origin or hint, type):
+            return hint is None
+        if not any(issubclass(kind, origin or hint) or issubclass(origin or hint, kind) for kind in kinds):
+            return True
+    except TypeError:
+        return False  # a protocol
+    items = [one for one in arguments if one is not ...]
+    return bool(items) and all(_cannot_be(one, (Message,)) for one in items)
+
+
 def as_messages(prompt: object) -> tuple[Message, ...]:
     """
     Give a prompt as messages, its images loaded.
@@ -219,9 +273,13 @@ def as_messages(prompt: object) -> tuple[Message, ...]:
         prompt = Message(prompt)
     messages = [prompt] if isinstance(prompt, Message) else prompt
     if not isinstance(messages, (list, tuple)) or not all(isinstance(one, Message) for one in messages):
+        mixed = isinstance(messages, (list, tuple)) and all(
+            isinstance(one, (str, Image, Message)) for one in messages
+        )
+        hint = "; the texts and images of one message go into Message([...])" if mixed else ""
         raise TypeError(
-            "a prompt step's function returns the prompt, a str or a list of Messages, "
-            f"not {short_repr(prompt)}"
+            "a prompt step's function returns the prompt, a str, a Message or a list of Messages, "
+            f"not {short_repr(prompt)}{hint}"
         )
     if not messages:
         raise TypeError("a prompt step's function returned no message")
@@ -234,20 +292,42 @@ def as_messages(prompt: object) -> tuple[Message, ...]:
     )
 
 
-def _settings_digest(agent: Agent) -> str:
-    told = {"model": agent.model.settings_key, "settings": attrs.asdict(agent.settings)}
-    # As the body of a request is written: a key that is a number is a text there.
-    return digest(json.dumps(told, sort_keys=True).encode()).hex()
+def _settings_digest(agent: Agent, records: dict[str, str]) -> str:
+    """Hash the model and what it is asked to do."""
+    settings = attrs.asdict(agent.settings)
+    told = {"model": agent.model.settings_key, "settings": settings}
+    records["model"] = _json_digest(told["model"])[:16]
+    for name, value in settings.items():
+        if value or value == 0:
+            records[f"setting {name!r}"] = _json_digest(value)[:16]
+    return _json_digest(told)
+
+
+def _json_digest(value: Any) -> str:
+    return digest(json.dumps(_as_sent(value), sort_keys=True).encode()).hex()
+
+
+def _as_sent(value: Any) -> Any:
+    """Give a value as the body of a request has it: a key that is a number is a text there."""
+    if isinstance(value, Mapping):
+        return {
+            json.dumps(name) if not isinstance(name, str) else name: _as_sent(one)
+            for name, one in value.items()
+        }
+    return [_as_sent(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
 def _tools_digest(tools: Iterable[Tool[..., Any]], session: Any, code: bool, records: dict[str, str]) -> str:
     """Hash what a model sees of tools, and what they do unless somebody vouches for their code."""
     pieces = []
     for tool in tools:
+        label = f"tool {tool.name!r}: "
         for what, found in tool.key(session).items():
             if what != "code" or code:
                 pieces += [what.encode(), found.encode()]
-                records[f"tool {tool.name!r}: {what}"] = found[:16]
+                records[label + what] = found[:16]
+        if code:
+            records.update((f"{label}code {name}", piece) for name, piece in tool.records(session).items())
     return digest(framed(*pieces)).hex()
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 import trio
 
-from june._text import near
+from june._text import near, short_repr
 from june.errors import ApprovalRejected
 
 __all__ = ["ApprovalRequest"]
@@ -43,6 +43,10 @@ class ApprovalRequest:
 
 
 OnApproval = Callable[[ApprovalRequest], Any]
+
+
+_YES = frozenset({"y", "yes", "ok", "true"})
+"""Texts that nobody means as a reason against something."""
 
 
 class Pending:
@@ -118,10 +122,12 @@ class Desk:
             if self.on_approval is not None:
                 await self._consult(pending, self.on_approval)
             if pending.verdict is None and not self.attended:
+                nobody = "there is nobody to ask: pass on_approval="
+                if self.on_approval is not None:
+                    nobody = "on_approval left it to a handle that nobody has: return True or False"
                 raise ApprovalRejected(
-                    f"{_subject(pending.request)} waits for approval, and there is nobody to ask: pass "
-                    "on_approval=, or start the run with start() or open_run() and answer with "
-                    "handle.approve()"
+                    f"{_subject(pending.request)} waits for approval, and {nobody}, or start the run with "
+                    "start() or open_run() and answer with handle.approve()"
                 )
             if pending.verdict is None:
                 await pending.answered.wait()
@@ -141,9 +147,16 @@ class Desk:
                     if pending.verdict is None:
                         raise
             answer = found
-        if answer is not None:
-            reason = answer if isinstance(answer, str) else ""
-            self._settle(pending, True if answer is True else _rejected(pending.request, reason))
+        if answer is None:
+            return
+        says_yes = isinstance(answer, str) and answer.strip().lower() in _YES
+        if says_yes or not isinstance(answer, (bool, str)):
+            raise TypeError(
+                f"on_approval returned {short_repr(answer)}, which is neither True nor False, nor a text "
+                "that says why not, nor None, which leaves it to the run's handle"
+            )
+        reason = answer if isinstance(answer, str) else ""
+        self._settle(pending, answer is True or _rejected(pending.request, reason))
 
     def _settle(self, pending: Pending, verdict: ApprovalRejected | bool) -> bool:
         """Answer a request, unless it is answered; an answer is used once."""

@@ -15,7 +15,7 @@ from june._exceptions import without
 from june._text import near
 from june.agents import Rendered
 from june.errors import ModelError, StepError, ToolError
-from june.messages import Message, Request, Response, ToolCall, ToolResult
+from june.messages import Message, Request, Response, Settings, ToolCall, ToolResult
 from june.models import Model
 from june.outputs import BadOutput
 from june.tools import BadArguments, Tool
@@ -69,7 +69,7 @@ async def converse(rendered: Rendered, host: Host) -> Any:
     while True:
         response = await host.ask(agent.model, attrs.evolve(request, messages=tuple(messages)))
         messages.append(response)
-        _check_finished(agent.model, response)
+        _check_finished(agent.model, agent.settings, response)
         if response.tool_calls:
             turns += 1
             if turns >= agent.max_turns:
@@ -79,6 +79,9 @@ async def converse(rendered: Rendered, host: Host) -> Any:
                     text=response.text or None,
                 )
             messages += await _call_tools(agent.tools, response.tool_calls, host)
+            if request.settings.tool_choice not in (None, "auto", "none"):
+                # It has called one. Made to go on, it could never answer.
+                request = attrs.evolve(request, settings=attrs.evolve(request.settings, tool_choice="auto"))
             continue
         try:
             return output.decode(response.text)
@@ -102,13 +105,15 @@ def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
 
 
-def _check_finished(model: Model, response: Response) -> None:
+def _check_finished(model: Model, settings: Settings, response: Response) -> None:
     """Refuse an answer that is not whole, or none."""
     reason = response.finish_reason
     if reason == "length":
+        limit = "the longest that its server or its context allows"
+        if settings.max_tokens is not None:
+            limit = f"Settings(max_tokens={settings.max_tokens})"
         raise ModelError(
-            f"model {model.name!r} was cut off at its longest answer; raise Settings(max_tokens=...)",
-            text=response.text,
+            f"model {model.name!r} was cut off in the middle of its answer, at {limit}", text=response.text
         )
     if reason == "refusal":
         raise ModelError(

@@ -186,11 +186,15 @@ class Executor:
                 scope.deadline = trio.current_time() + self._deadline
             if self._cancel_asked:
                 self._cut(self.cause or "cancel")
-            run.begin()
-            self._check_failures()
-            nursery.start_soon(self._work)
             finished = False
             try:
+                try:
+                    for kind in run.unprepared:
+                        await kind.prepare()
+                finally:
+                    run.begin()
+                    self._check_failures()
+                nursery.start_soon(self._work)
                 await self._over.wait()
                 finished = True
             except KeyboardInterrupt:
@@ -364,13 +368,14 @@ class Executor:
         self.run.begin_attempt(one)
         return self._context.copy()
 
-    def _start(self, one: StepRun, context: Context) -> tuple[Any, Any]:
+    def _start(
+        self, one: StepRun, context: Context, clock: trio.CancelScope | None = None
+    ) -> tuple[Any, Any]:
         """Start what an attempt does on the event loop; see `june._trampoline.begin`."""
         node = one.node
         if one.talk is not None:
-            return context.run(
-                _trampoline.begin_conversation, one, converse(one.talk.prompt, Host(self._hosting, one))
-            )
+            host = Host(self._hosting, one, clock)
+            return context.run(_trampoline.begin_conversation, one, converse(one.talk.prompt, host))
         arguments = self.run.arguments(one) if node.bindings else NO_ARGUMENTS
         return context.run(_trampoline.begin, one, node.declaration.function, arguments)
 
@@ -411,7 +416,7 @@ class Executor:
         with trio.move_on_after(timeout) as scope:
             inside = worker.task._cancel_status  # see Worker
             try:
-                state, value = self._start(one, context)
+                state, value = self._start(one, context, scope)
                 if state is not _trampoline.FINISHED:
                     worker.spoiled = True
                     self._wake()
@@ -586,9 +591,10 @@ class Executor:
     @staticmethod
     def _timed_out(one: StepRun) -> StepTimeoutError:
         seconds = one.node.declaration.timeout or 0.0
+        waiting = "" if one.talk is None or one.talk.waits is None else f", waiting because {one.talk.waits}"
         return StepTimeoutError(
             f"step {one.id!r} ({one.node.declaration.place}) took longer than its timeout of "
-            f"{duration(seconds)}"
+            f"{duration(seconds)}{waiting}"
         )
 
     def _went_wrong(self, one: StepRun, error: BaseException) -> None:
@@ -604,7 +610,7 @@ class Executor:
             run.fail(one, error, "aborted")
             return
         failure = as_failure(one, error)
-        _hint_at_asyncio(failure)
+        _hint_at_asyncio(one, failure)
         # A person's no is not asked for again.
         if (
             one.node.declaration.retry is not None
@@ -665,7 +671,12 @@ def _let_interrupts_in(watcher: Watcher, what: str, one: TraceNode, text: str | 
     watcher(what, one, text)
 
 
-def _hint_at_asyncio(error: Exception) -> None:
+def _hint_at_asyncio(one: StepRun, error: Exception) -> None:
     text = message_of(error) if isinstance(error, (RuntimeError, TypeError)) else ""
     if "no running event loop" in text or "unrecognized yield message" in text:
-        add_note(error, "this step uses asyncio; run it there with @step(..., runs_on='asyncio')")
+        add_note(
+            error,
+            "this step uses asyncio; run it there with @step(..., runs_on='asyncio')"
+            if one.talk is None
+            else "models and async tools run on trio; call asyncio.run() in a tool that is a plain def",
+        )

@@ -4,6 +4,7 @@ Hosting: what the conversations of one run's prompt steps share, and ask of the 
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -45,21 +46,34 @@ class Hosting:
         self.tell = tell
         self.slots = slots
         self.desk = desk
-        self._client: Any = None
-        # How many tools of a step wait for an answer.
-        self._waiting: dict[StepRun, int] = {}
+        self._clients: list[Any] = []
+        self._free_clients: list[Any] = []
+        self._ssl_context: Any = None
         self._tool_limiter: trio.CapacityLimiter | None = None
 
-    @property
-    def client(self) -> Any:
-        """The HTTP client that the models of this run share, made when one is first asked."""
-        if self._client is None:
-            import httpx  # costs as much as trio, and many runs ask no model
+    def take_client(self) -> Any:
+        """
+        Give the HTTP client of this run that was given back last, or a new one.
 
-            # A run has its own bounds; as many connections as it makes are kept.
-            limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
-            self._client = httpx.AsyncClient(limits=limits)
-        return self._client
+        With one for all, and many requests under way, most of the time would go to finding them connections:
+        httpx's pool looks through all it has, with a system call for each idle one, whenever a request begins
+        or ends, and gives those that begin at once the same one, of which all but the first try again.
+        """
+        if self._free_clients:
+            return self._free_clients.pop()
+        import httpx  # costs as much as trio, and many runs ask no model
+
+        if self._ssl_context is None:
+            self._ssl_context = httpx.create_ssl_context()
+        # A run has its own bounds; as many connections as it makes are kept.
+        limits = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+        client = httpx.AsyncClient(verify=self._ssl_context, limits=limits)
+        self._clients.append(client)
+        return client
+
+    def give_back(self, client: Any) -> None:
+        """Take a client back; whoever still uses it may go on to."""
+        self._free_clients.append(client)
 
     @property
     def tool_limiter(self) -> trio.CapacityLimiter:
@@ -69,62 +83,54 @@ class Hosting:
         return self._tool_limiter
 
     async def close(self) -> None:
-        """Close the client, if there is one."""
-        if self._client is not None:
-            with trio.move_on_after(_CLOSE_SECONDS, shield=True):
-                await self._client.aclose()
+        """Close the clients, if there are any."""
+        with trio.move_on_after(_CLOSE_SECONDS, shield=True):
+            async with trio.open_nursery() as nursery:
+                for client in self._clients:
+                    nursery.start_soon(_close, client)
 
-    async def seek_approval(self, one: StepRun, part: Part, tool: Tool[..., Any], call: ToolCall) -> None:
-        """
-        Wait, without a slot, until somebody lets a model's call of a tool go on.
 
-        Raises:
-            ApprovalRejected: If somebody says no, or there is nobody to ask.
-        """
-        request = ApprovalRequest(
-            id=part.id,
-            step=one.id,
-            question=f"Call {tool.name}?",
-            tool=tool.name,
-            # Its own: what somebody does to them does not reach the tool.
-            arguments=tool.decode(call.arguments),
-            key=digest(framed(one.id.encode(), tool.name.encode(), call.arguments.encode())).hex(),
-        )
-        pending = self.desk.open(request)
-        part.status = "waiting"
-        self._waiting[one] = self._waiting.get(one, 0) + 1
-        one.status = "waiting"
-        try:
-            self.tell("status", one)
-            await self.slots.rest(one, partial(self.desk.wait, pending), keep_limit=False)
-        finally:
-            self.desk.withdraw(pending)
-            self._waiting[one] -= 1
-            if not self._waiting[one]:
-                del self._waiting[one]
-        part.status = "running"
-        if one not in self._waiting:
-            one.status = "running"
-            self.tell("status", one)
+async def _close(client: Any) -> None:
+    try:
+        await client.aclose()
+    except Exception:
+        # What a connection says on its way out changes nothing for the run.
+        pass
 
 
 class Host:
     """What the conversation of a prompt step asks of its run."""
 
-    def __init__(self, hosting: Hosting, one: StepRun) -> None:
+    def __init__(self, hosting: Hosting, one: StepRun, clock: trio.CancelScope | None) -> None:
+        """
+        Args:
+            hosting: What the run's conversations share.
+            one: The step, which has rendered.
+            clock: The scope whose deadline is the step's timeout, or None.
+        """
         self._hosting = hosting
         self._one = one
-        assert one.talk is not None  # a prompt step that has rendered
+        assert one.talk is not None  # it has rendered
         self._talk = one.talk
+        self._clock = clock
         self._at_once = trio.Semaphore(_TOOLS_AT_ONCE)
+        # How many tools wait for a person, and how much of the timeout is left meanwhile.
+        self._waiting = 0
+        self._left = 0.0
 
     async def ask(self, model: Model, request: Request) -> Response:
         await self._hosting.slots.regain(self._one)
         part = self._talk.begin(self._one, "request", "request")
         call = _Call(self._hosting, self._one, self._talk, part, model)
         with _noted(part):
-            check_allowed(model)
-            response = await model.respond(attrs.evolve(request, call=call))
+            check_allowed(model, self._one.reason)
+            answer = model.respond(attrs.evolve(request, call=call))
+            if not inspect.isawaitable(answer):
+                raise ModelError(f"model {model.name!r} cannot be asked: its respond must be async")
+            try:
+                response = await answer
+            finally:
+                call.let_go()
             _check(model, response)
             usage = response.usage
             if not usage.requests:
@@ -146,7 +152,7 @@ class Host:
     ) -> str:
         with _noted(part):
             if tool.approval:
-                await self._hosting.seek_approval(self._one, part, tool, call)
+                await self._seek_approval(part, tool, call)
             await self._hosting.slots.regain(self._one)
             async with self._at_once:
                 if tool.is_async:
@@ -160,6 +166,51 @@ class Host:
             content = tool.encode(result)
             part.end(result)
         return content
+
+    async def _seek_approval(self, part: Part, tool: Tool[..., Any], call: ToolCall) -> None:
+        """
+        Wait, without a slot, until somebody lets a model's call of a tool go on.
+
+        Raises:
+            ApprovalRejected: If somebody says no, or there is nobody to ask.
+        """
+        one, hosting = self._one, self._hosting
+        request = ApprovalRequest(
+            id=part.id,
+            step=one.id,
+            question=f"Call {tool.name}?",
+            tool=tool.name,
+            # Its own: what somebody does to them does not reach the tool.
+            arguments=tool.decode(call.arguments),
+            key=digest(framed(one.id.encode(), tool.name.encode(), call.arguments.encode())).hex(),
+        )
+        pending = hosting.desk.open(request)
+        part.status = one.status = "waiting"
+        try:
+            hosting.tell("status", one)
+            with self._clock_stopped():
+                await hosting.slots.rest(one, partial(hosting.desk.wait, pending), keep_limit=False)
+        finally:
+            hosting.desk.withdraw(pending)
+        part.status = "running"
+        if not self._waiting:
+            one.status = "running"
+            hosting.tell("status", one)
+
+    @contextmanager
+    def _clock_stopped(self) -> Iterator[None]:
+        """Let no time of the step's timeout pass while a person is asked."""
+        clock = self._clock
+        if clock is not None and not self._waiting:
+            self._left = clock.deadline - trio.current_time()
+            clock.deadline = float("inf")
+        self._waiting += 1
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+            if clock is not None and not self._waiting:
+                clock.deadline = trio.current_time() + self._left
 
 
 _REASONS = frozenset({"stop", "tool_calls", "length", "refusal", "content_filter"})
@@ -222,10 +273,19 @@ class _Call:
         self._talk = talk
         self._part = part
         self._model = model
+        self._client: Any = None
 
     @property
     def client(self) -> Any:
-        return self._hosting.client
+        if self._client is None:
+            self._client = self._hosting.take_client()
+        return self._client
+
+    def let_go(self) -> None:
+        """Give the client back, if there is one."""
+        if self._client is not None:
+            self._hosting.give_back(self._client)
+            self._client = None
 
     def text(self, delta: str) -> None:
         self._hosting.tell("text", self._one, delta)
@@ -238,5 +298,9 @@ class _Call:
 
     async def wait(self, seconds: float, why: str) -> None:
         self._one.add_note(f"waits {duration(seconds)}: {why}")
+        # Many may wait. Whoever goes on with the same client afterwards may share it with another request.
+        self.let_go()
+        self._talk.waits = why
         # The limit is most likely the provider's, who is just what is waited for.
         await self._hosting.slots.rest(self._one, partial(trio.sleep, seconds), keep_limit=True)
+        self._talk.waits = None

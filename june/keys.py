@@ -27,7 +27,7 @@ import msgspec
 from june._digests import digest, framed
 from june._text import listed
 from june.codec import Codec
-from june.fingerprints import Fingerprinter, KeyFailure, explain
+from june.fingerprints import STEP_CODE, Fingerprinter, KeyFailure, explain
 from june.graphs import GraphNode
 from june.steps import Declaration
 
@@ -186,8 +186,10 @@ class Recipe:
 
 def table_of(parts: Mapping[str, Any]) -> str:
     """Give the digest under which a snapshot's code table has the pieces of an entry's code, or nothing."""
-    found = parts.get("code" if "tools" not in parts else "tools", "")
-    return found if isinstance(found, str) else ""
+    found = [parts.get(name, "") for name in (("settings", "tools") if "settings" in parts else ("code",))]
+    if not all(isinstance(one, str) for one in found):
+        return ""
+    return found[0] if len(found) == 1 else digest("".join(found).encode()).hex()
 
 
 def key_contribution(key: str) -> bytes:
@@ -255,6 +257,8 @@ def why_changed(
         return "version changed"
     for name, part in recipe.parts.items():
         if old.get(name) != part:
+            if name == "settings" and old_records:
+                return _why_settings_changed(old_records, recipe.records)
             if name == "tools" and old_records:
                 return _why_tools_changed(old_records, recipe.records)
             if name != "code":
@@ -283,16 +287,42 @@ def why_changed(
     return "the saved cache key differs, though all parts that its entry names agree"
 
 
+def _why_settings_changed(old: Mapping[str, str], new: Mapping[str, str]) -> str:
+    """Name the model, or the first setting, that is another."""
+    for label in (*new, *old):
+        if label.startswith(("model", "setting")) and old.get(label) != new.get(label):
+            return f"{label} changed"
+    return "settings changed"
+
+
 def _why_tools_changed(old: Mapping[str, str], new: Mapping[str, str]) -> str:
     """Name the first tool that is another, and what of it."""
-    for label, piece in new.items():
-        if label not in old:
-            return f"{label.rpartition(':')[0]} is new"
-        if old[label] != piece:
-            name, _, what = label.rpartition(": ")
-            return f"{name} changed: {what}"
-    gone = [label for label in old if label not in new and label.startswith("tool ")]
-    return f"{gone[0].rpartition(':')[0]} is gone" if gone else "the order of the tools changed"
+    tools, before = _by_tool(new), _by_tool(old)
+    for name, parts in tools.items():
+        if name not in before:
+            return f"{name} is new"
+        for what, piece in parts.items():
+            if before[name].get(what) != piece:
+                if what != "code":
+                    return f"{name} changed: {what}"
+                old_pieces, new_pieces = (
+                    {label[5:]: one for label, one in side[name].items() if label.startswith("code ")}
+                    for side in (before, tools)
+                )
+                # What the tool names is worth a word; its own code is what one thinks of anyway.
+                beside = old_pieces != new_pieces and old_pieces.get(STEP_CODE) == new_pieces.get(STEP_CODE)
+                return f"{name} changed: code" + (f" ({explain(old_pieces, new_pieces)})" if beside else "")
+    gone = [name for name in before if name not in tools]
+    return f"{gone[0]} is gone" if gone else "the order of the tools changed"
+
+
+def _by_tool(records: Mapping[str, str]) -> dict[str, dict[str, str]]:
+    found: dict[str, dict[str, str]] = {}
+    for label, piece in records.items():
+        name, colon, what = label.partition(": ")
+        if colon and label.startswith("tool "):
+            found.setdefault(name, {})[what] = piece
+    return found
 
 
 def versions(*distributions: str) -> dict[str, str]:

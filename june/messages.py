@@ -5,7 +5,8 @@ Records of what models are asked, answer and use.
 from __future__ import annotations
 
 import mimetypes
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -54,8 +55,10 @@ class Usage:
     cost: float | None = None
 
     def to_dict(self) -> dict[str, float]:
-        """Give what is not zero, and known, as JSON can hold it."""
-        return {name: value for name, value in attrs.asdict(self).items() if value}
+        """Give the counts that are not zero, and the cost if it is known, as JSON can hold it."""
+        return {
+            name: value for name, value in attrs.asdict(self).items() if value or (name, value) == ("cost", 0)
+        }
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Usage:
@@ -90,6 +93,21 @@ class Usage:
 _NOTHING = Usage()
 
 
+def _check_source(image: object, attribute: object, source: Any) -> None:
+    if isinstance(source, str):
+        if not _ADDRESS.match(source):
+            raise ValueError(
+                f"an image's address begins with https: or data:, and {short_repr(source)} does not; "
+                "for a file, pass a Path"
+            )
+    elif not isinstance(source, (bytes, bytearray, memoryview, Path)):
+        raise TypeError(f"an image is made of bytes, a Path or an address, not {short_repr(source)}")
+
+
+# A scheme of one letter is a drive.
+_ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+
+
 @attrs.frozen
 class Image:
     """
@@ -104,7 +122,7 @@ class Image:
         media_type: Its type, as ``image/png``; None tells it from the bytes or the file's name.
     """
 
-    source: bytes | Path | str = attrs.field(repr=lambda source: short_repr(source))
+    source: bytes | Path | str = attrs.field(repr=lambda source: short_repr(source), validator=_check_source)
     media_type: str | None = None
 
     def loaded(self) -> Image:
@@ -181,7 +199,27 @@ class Message:
 
 
 def _texts(texts: str | Sequence[str]) -> tuple[str, ...]:
-    return (texts,) if isinstance(texts, str) else tuple(texts)
+    found = (texts,) if isinstance(texts, str) else tuple(texts)
+    for one in found:
+        if not isinstance(one, str):
+            raise TypeError(f"stop is made of texts, not {short_repr(one)}")
+    return found
+
+
+def _one_of(what: str, *types: type) -> Callable[[object, attrs.Attribute[Any], object], None]:
+    """Check that a setting is None or of one of *types*; a bool is no number."""
+
+    def check(settings: object, attribute: attrs.Attribute[Any], value: object) -> None:
+        fits = isinstance(value, types) and isinstance(value, bool) is (bool in types)
+        if value is not None and not fits:
+            raise TypeError(f"{attribute.name} must be {what}, not {short_repr(value)}")
+
+    return check
+
+
+def _from_one(settings: object, attribute: attrs.Attribute[Any], value: int | None) -> None:
+    if value is not None and value < 1:
+        raise ValueError(f"{attribute.name} must be 1 or more, not {value!r}")
 
 
 @attrs.frozen(kw_only=True)
@@ -212,14 +250,14 @@ class Settings:
         extra: Fields for the body of the request, as the provider calls them; they go over all others.
     """
 
-    temperature: float | None = None
-    top_p: float | None = None
-    max_tokens: int | None = None
+    temperature: float | None = attrs.field(default=None, validator=_one_of("a number", int, float))
+    top_p: float | None = attrs.field(default=None, validator=_one_of("a number", int, float))
+    max_tokens: int | None = attrs.field(default=None, validator=[_one_of("a whole number", int), _from_one])
     stop: tuple[str, ...] = attrs.field(default=(), converter=_texts)
-    seed: int | None = None
-    reasoning: str | None = None
-    tool_choice: str | None = None
-    parallel_tools: bool | None = None
+    seed: int | None = attrs.field(default=None, validator=_one_of("a whole number", int))
+    reasoning: str | None = attrs.field(default=None, validator=_one_of("a str", str))
+    tool_choice: str | None = attrs.field(default=None, validator=_one_of("a str", str))
+    parallel_tools: bool | None = attrs.field(default=None, validator=_one_of("True or False", bool))
     extra: Mapping[str, Any] = attrs.field(factory=dict, converter=dict)
 
     def over(self, other: Settings) -> Settings:

@@ -7,7 +7,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import trio
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Call", "Model"]
 
 
+@runtime_checkable
 class Model(Protocol):
     """
     A model that answers requests; `june.sdk` has those of some providers.
@@ -54,7 +55,8 @@ class Call(Protocol):
     What a model may ask of the run, as ``request.call``.
 
     Attributes:
-        client: The HTTP client that the run's models share; it is closed with the run.
+        client: An HTTP client of the run's, for this request alone as long as it is under way, and not after a
+            `wait`. It is closed with the run.
     """
 
     @property
@@ -81,16 +83,22 @@ class Call(Protocol):
 _blocked = 0
 
 
-def check_allowed(model: Model) -> None:
+def check_allowed(model: Model, why: str | None) -> None:
     """
     Check that a model may be asked: where `june.testing.block_models` is in force, only scripted ones may.
+
+    Args:
+        model: The model.
+        why: Why it is asked, though there may be a saved answer; None is not known.
 
     Raises:
         ModelError: If it may not.
     """
     if _blocked and not getattr(model, "scripted", False):
+        because = "" if why is None else f" ({why})"
         raise ModelError(
-            f"model {model.name!r} was about to be asked, where june.testing.block_models() forbids it"
+            f"model {model.name!r} was about to be asked{because}, "
+            "where june.testing.block_models() forbids it"
         )
 
 

@@ -77,7 +77,10 @@ def priced(model: Model, usage: Usage, answered_by: str = "") -> Usage:
         # It has been computed once, for the step's key.
         return usage
     provider = key.get("provider") if isinstance(key, Mapping) else None
-    if usage.cost is not None or not isinstance(provider, str):
+    if usage.cost is not None or not isinstance(provider, str) or not getattr(model, "at_home", True):
+        return usage
+    if not usage.input_tokens and not usage.output_tokens:
+        # It was not told what was used.
         return usage
     for name in dict.fromkeys((answered_by, model.name)):
         cost = cost_of(provider, name, usage) if name else None

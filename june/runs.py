@@ -50,7 +50,7 @@ from june.stepruns import (
     as_failure,
     name_of,
 )
-from june.steps import Declaration
+from june.steps import Declaration, Kind
 from june.traces import LOST, NOTHING, SETTLED, Status, Talk, TraceNode
 
 PAUSE: Any = type("Pause", (), {"__repr__": lambda self: "PAUSE"})()
@@ -102,6 +102,8 @@ class Run:
         # Why the result that is about to be taken cannot be trusted, or None.
         self._tainted: Inexact | None = None
         self._targets = frozenset(graph.targets)
+        # Kinds of steps that have to get ready before anything begins.
+        self.unprepared: list[Kind] = []
         session = Fingerprinter()
         contributions = options.input_contributions(session)
         self.nodes = self._lay_out(session)
@@ -135,6 +137,8 @@ class Run:
                 if recipe is None:
                     self.options.check_limit(node)
                     recipe = recipes[declaration] = Recipe(node, session)
+                    if declaration.kind.reads_values:
+                        self.unprepared.append(declaration.kind)
                 new: AnyRun
                 if node.item is None or node.step.id in overrides:
                     new = StepRun(self, node, recipe, node.step.id, index << 40)
@@ -286,6 +290,10 @@ class Run:
         key = one.key
         if key is None:
             one.contribution = self._exact_contribution(one, value)
+            problem = self._told_unsaved(one, f"it has {one.why}") if one.node.declaration.save else None
+            if problem is not None:
+                self.fail(one, problem)
+                return
         elif one.node.declaration.save:
             try:
                 if tainted is not None:
@@ -366,10 +374,18 @@ class Run:
 
     def _unsaved(self, one: StepRun, key: str, inexact: Inexact) -> Exception | None:
         """A result cannot be saved: warn, or give the error that the step is to fail with."""
-        text = (
-            f"step {name_of(one)} finished, but its result is not saved: "
-            f"{inexact.path} {inexact.problem}. {inexact.cure}"
-        )
+        problem = self._told_unsaved(one, f"{inexact.path} {inexact.problem}. {inexact.cure}")
+        if problem is not None:
+            return problem
+        one.contribution = key_contribution(key)
+        if not self._reuse.could_not_save(one):
+            self.ledger.unsaved(one.id, key)
+        one.add_note(f"not saved: {inexact.path} {inexact.problem}")
+        return None
+
+    def _told_unsaved(self, one: StepRun, why: str) -> Exception | None:
+        """Warn that a result is not saved, or give the error that the step is to fail with."""
+        text = f"step {name_of(one)} finished, but its result is not saved: {why}"
         if self.options.strict:
             return ResultError(text)
         try:
@@ -377,10 +393,6 @@ class Run:
         except ResultWarning as warning:
             # Warnings are errors here, as under pytest -W error.
             return warning
-        one.contribution = key_contribution(key)
-        if not self._reuse.could_not_save(one):
-            self.ledger.unsaved(one.id, key)
-        one.add_note(f"not saved: {inexact.path} {inexact.problem}")
         return None
 
     def _saved_after_all(self, one: StepRun) -> None:

@@ -278,7 +278,7 @@ class Snapshot:
     __hash__ = None  # type: ignore[assignment]  # as unhashable as a dict, which it compares like
 
     def __repr__(self) -> str:
-        return f"<Snapshot of {len(self)} steps>"
+        return f"<Snapshot of {len(self)} step{'s' * (len(self) != 1)}>"
 
     def entry(self, id: str) -> AnyEntry | None:
         """Find an entry, or None: for June's own modules."""

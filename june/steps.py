@@ -49,11 +49,14 @@ class Kind(Protocol):
             Exception: Whatever evaluating the annotation raises.
         """
 
-    def problem(self, codec: Any) -> str | None:
+    def problem(self, declaration: Declaration, codec: Any) -> str | None:
         """Say why a step whose results have this codec cannot be run, or None."""
 
     def schema(self, codec: Any) -> bytes | None:
         """Give what else of the result's type counts in the key, or None: the schema a model is told."""
+
+    async def prepare(self) -> None:
+        """Get ready what rendering needs and would hold up the event loop, for a kind that reads values."""
 
     def render(self, declaration: Declaration, arguments: Mapping[str, Any], codec: Any, session: Any) -> Any:
         """
@@ -240,11 +243,14 @@ class _FunctionKind:
     def output(self, declaration: Declaration) -> Any:
         return return_annotation(declaration.function, declaration.scope_names())
 
-    def problem(self, codec: Any) -> str | None:
+    def problem(self, declaration: Declaration, codec: Any) -> str | None:
         return None
 
     def schema(self, codec: Any) -> bytes | None:
         return None
+
+    async def prepare(self) -> None:
+        pass
 
     def render(self, declaration: Declaration, arguments: Mapping[str, Any], codec: Any, session: Any) -> Any:
         raise AssertionError("function steps are not rendered; this is a bug in june")

@@ -57,6 +57,8 @@ class ScriptedModel:
 
             usage: What each answer says it used; one request if not given.
         """
+        if isinstance(answers, (str, bytes, dict)):
+            raise TypeError(f"answers are a list or a function; say ScriptedModel([{short_repr(answers)}])")
         self.name = name
         self.requests: list[Request] = []
         self._answers = answers if callable(answers) else iter(answers)
@@ -70,15 +72,23 @@ class ScriptedModel:
         """Give the next answer."""
         await trio.lowlevel.checkpoint()
         self.requests.append(request)
-        answer = self._answers(request) if callable(self._answers) else next(self._answers, self)
+        answer: Any = None if callable(self._answers) else next(self._answers, self)
         if answer is self:
             raise ModelError(
                 f"model {self.name!r} has no more answers: it was asked {len(self.requests)} times"
             )
-        if hasattr(answer, "__await__"):
-            answer = await answer
-        if isinstance(answer, BaseException):
-            raise answer
+        try:
+            if callable(self._answers):
+                answer = self._answers(request)
+            if hasattr(answer, "__await__"):
+                answer = await answer
+            if isinstance(answer, BaseException):
+                raise answer
+        except BaseException:
+            # It stands for a request that failed, which counts.
+            if request.call is not None:
+                request.call.spent(Usage(requests=1))
+            raise
         response = self._response(answer)
         if response.text and request.call is not None:
             request.call.text(response.text)

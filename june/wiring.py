@@ -398,7 +398,7 @@ class _Builder:
         except UnsupportedType as error:
             # The work can be done all the same; that its result is not saved is said when it is there.
             codec = refusing(annotation, error)
-        problem = declaration.kind.problem(codec)
+        problem = declaration.kind.problem(declaration, codec)
         if problem is not None:
             self.problems.append(f"step {named(step)}: {problem}")
         return codec

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
-from typing import Any, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal
 
 import attrs
 import pytest
@@ -16,6 +18,8 @@ from june import (
     Image,
     Message,
     ModelError,
+    ResultError,
+    ResultWarning,
     RunFailed,
     Settings,
     Snapshot,
@@ -151,9 +155,13 @@ def test_prompts_may_be_messages_with_images(tmp_path):
 @pytest.mark.parametrize(
     ("prompt", "message"),
     [
-        (7, "a prompt step's function returns the prompt, a str or a list of Messages, not 7"),
+        (7, "a prompt step's function returns the prompt, a str, a Message or a list of Messages, not 7"),
         ([], "a prompt step's function returned no message"),
-        (["a"], "a prompt step's function returns the prompt, a str or a list of Messages, not ['a']"),
+        (
+            ["a"],
+            "a prompt step's function returns the prompt, a str, a Message or a list of Messages, not ['a']; "
+            "the texts and images of one message go into Message([...])",
+        ),
     ],
 )
 def test_what_is_no_prompt_fails_the_step(prompt: object, message: str):
@@ -231,7 +239,11 @@ def test_wrong_answers_are_not_asked_for_for_ever(retries: int):
 @pytest.mark.parametrize(
     ("reason", "message"),
     [
-        ("length", "model 'scripted' was cut off at its longest answer; raise Settings(max_tokens=...)"),
+        (
+            "length",
+            "model 'scripted' was cut off in the middle of its answer, at the longest that its server or its "
+            "context allows",
+        ),
         ("refusal", "model 'scripted' refused: half of"),
         ("content_filter", "the answer of model 'scripted' was held back by a content filter"),
     ],
@@ -240,6 +252,15 @@ def test_half_an_answer_is_none(reason: Any, message: str):
     """What is cut off, refused or held back fails the step, though there is text."""
     error = failure(asked(Agent(ScriptedModel([Response(text="half of", finish_reason=reason)]))))
     assert isinstance(error, ModelError) and (str(error), error.text) == (message, "half of")
+
+
+def test_an_answer_that_is_cut_off_names_the_setting_that_did_it():
+    """One's own limit is what one can raise."""
+    cut = Response(text="half of", finish_reason="length")
+    error = failure(asked(Agent(ScriptedModel([cut])), settings=Settings(max_tokens=7)))
+    assert str(error) == (
+        "model 'scripted' was cut off in the middle of its answer, at Settings(max_tokens=7)"
+    )
 
 
 # -- Tools.
@@ -475,6 +496,17 @@ def test_tools_for_ever_are_an_error():
     assert len(model.requests) == 3
 
 
+@pytest.mark.parametrize(
+    ("asked_for", "then"), [("required", "auto"), ("add", "auto"), ("none", "none"), (None, None)]
+)
+def test_a_tool_that_must_be_called_is_called_once(asked_for: str | None, then: str | None):
+    """A model that was made to call a tool each time could never answer."""
+    model = ScriptedModel([calls(("add", '{"a": 1}')), "2"])
+    agent = Agent(model, tools=[add], settings=Settings(tool_choice=asked_for))
+    assert run(asked(agent)).result == "2"
+    assert [one.settings.tool_choice for one in model.requests] == [asked_for, then]
+
+
 def test_steps_have_tools_and_settings_of_their_own():
     """They come beside, and over, the agent's."""
     model = ScriptedModel(["ok"])
@@ -503,7 +535,7 @@ def test_an_agent_may_depend_on_parameters():
     first = run(ask, inputs={"size": "short", "text": "x"})
     assert first.result == "s"
     second = run(ask, inputs={"size": "long", "text": "x"}, snapshot=first)
-    assert (second.result, second.trace.node("ask").reason) == ("l", "settings changed")
+    assert (second.result, second.trace.node("ask").reason) == ("l", "model changed")
 
 
 # -- Keys.
@@ -544,15 +576,15 @@ def add_more(a: int, b: int = 1, c: int = 0) -> int:
     [
         ({"prompt": "Go"}, "prompt changed"),
         ({"agent": {"instructions": "j"}}, "prompt changed"),
-        ({"agent": {"model": ScriptedModel(lambda request: "1", name="other")}}, "settings changed"),
+        ({"agent": {"model": ScriptedModel(lambda request: "1", name="other")}}, "model changed"),
         *[
-            ({"agent": {"settings": Settings(**{name: value})}}, "settings changed")
+            ({"agent": {"settings": Settings(**{name: value})}}, f"setting {name!r} changed")
             for name, value in {
                 "temperature": 0.1, "top_p": 0.1, "max_tokens": 5, "stop": ["x"], "seed": 1, "reasoning": "low",
                 "tool_choice": "auto", "parallel_tools": False, "extra": {"x": 1},
             }.items()
         ],
-        ({"settings": Settings(seed=2)}, "settings changed"),
+        ({"settings": Settings(seed=2)}, "setting 'seed' changed"),
         ({"agent": {"tools": []}}, "tools changed"),
         ({"agent": {"tools": [add, other]}}, "tool 'other' is new"),
         ({"agent": {"tools": [add_otherwise]}}, "tool 'add' changed: code"),
@@ -568,6 +600,66 @@ def test_what_changes_a_key(changed: dict[str, Any], reason: str):
     again = asked(base_agent(**changed.get("agent", {})), changed.get("prompt", "go"), **options)
     node = run(again, snapshot=Snapshot.from_json(first.snapshot().to_json())).trace.node("ask")
     assert not node.resumed and node.reason == reason
+
+
+RATE = 2
+
+
+@tool
+def convert(amount: int) -> int:
+    """Convert."""
+    return amount * RATE
+
+
+def test_a_changed_tool_names_what_it_uses(monkeypatch: pytest.MonkeyPatch):
+    """Where the tool itself is as it was, the helper or the constant that is not is named."""
+    agent = base_agent(tools=[add, convert])
+    first = run(asked(agent))
+    assert run(asked(agent), snapshot=first).trace.node("ask").resumed
+    monkeypatch.setitem(globals(), "RATE", 3)
+    saved = Snapshot.from_json(first.snapshot().to_json())
+    assert run(asked(agent), snapshot=saved).trace.node("ask").reason == (
+        "tool 'convert' changed: code (constant RATE in test_agents.py)"
+    )
+
+
+def test_of_several_changes_the_model_is_named_first():
+    """A setting that is not there any more is named too."""
+    first = run(asked(base_agent(settings=Settings(temperature=0.5, seed=1))))
+    other = ScriptedModel(lambda request: "1", name="other")
+
+    def reason(**changes: Any) -> str | None:
+        return run(asked(base_agent(**changes)), snapshot=first).trace.node("ask").reason
+
+    assert reason(model=other) == "model changed"
+    assert reason(settings=Settings(seed=1)) == "setting 'temperature' changed"
+    assert reason(settings=Settings(temperature=0.0, seed=1)) == "setting 'temperature' changed"
+
+
+def test_what_is_sent_alike_counts_alike():
+    """A tuple is a list in a request, and a number that is a key is a text."""
+    first = run(asked(base_agent(settings=Settings(extra={"bias": {"50256": -100}, "stop": ["a"]}))))
+    again = base_agent(settings=Settings(extra={"bias": {50256: -100}, "stop": ("a",)}))
+    assert run(asked(again), snapshot=first).trace.node("ask").resumed
+
+
+async def test_a_model_is_made_ready_before_anything_renders():
+    """What its key needs may take its time, which is not the event loop's."""
+    told: list[str] = []
+
+    class Slow(ScriptedModel):
+        async def __june_prepare__(self) -> None:
+            told.append("prepares")
+            await trio.lowlevel.checkpoint()
+            told.append("ready")
+
+        @property
+        def settings_key(self) -> Any:
+            told.append("key")
+            return "slow"
+
+    assert (await run_async(asked(Agent(Slow(["x"]))))).result == "x"
+    assert told[:3] == ["prepares", "ready", "key"]
 
 
 @pytest.mark.parametrize(
@@ -595,11 +687,18 @@ def test_what_changes_no_key(changed: dict[str, Any]):
 
 def test_without_a_key_the_model_is_asked_and_nothing_is_saved():
     """Where a part of the key cannot be computed, there is none: the step runs, and says why it is not saved."""
-    result = run(asked(Agent(ScriptedModel(["x"]), settings=Settings(extra={"odd": object()}))))
+    target = asked(Agent(ScriptedModel(["x", "y"]), settings=Settings(extra={"odd": object()})))
+    with pytest.warns(
+        ResultWarning, match=r"^step 'ask' \(.*\) finished, but its result is not saved: it has no"
+    ):
+        result = run(target)
     assert result.result == "x" and len(result.snapshot()) == 0
     assert result.trace.node("ask").reason == (
         "no cache key: TypeError: Object of type object is not JSON serializable"
     )
+    with pytest.raises(RunFailed) as raised:
+        run(target, strict=True)
+    assert isinstance(raised.value.exceptions[0], ResultError)
 
 
 def test_the_code_that_renders_is_in_no_key():
@@ -878,12 +977,72 @@ def test_a_step_that_is_tried_again_counts_all_it_used():
     assert result.usage == Usage(requests=2, input_tokens=8)
 
 
+def test_an_answer_that_raises_was_a_request():
+    """A scripted model that fails has been asked, as a real one has."""
+    from june import Retry
+
+    model = ScriptedModel([ModelError("busy"), "x"])
+    result = run(asked(Agent(model), retry=Retry(2, wait=0)))
+    assert (result.result, result.usage) == ("x", Usage(requests=2))
+
+    def refuse(request: Request) -> str:
+        raise ModelError("no")
+
+    with pytest.raises(RunFailed) as failed:
+        run(asked(Agent(ScriptedModel(refuse))))
+    assert failed.value.usage == Usage(requests=1)
+
+
+@pytest.mark.parametrize("answers", ["x", b"x", {"a": 1}], ids=repr)
+def test_one_answer_is_no_list_of_answers(answers: Any):
+    """A text would be given a letter at a time."""
+    with pytest.raises(TypeError, match=r"^answers are a list or a function; say ScriptedModel\(\["):
+        ScriptedModel(answers)
+
+
+def test_a_model_that_is_not_async_says_so():
+    """Awaiting what it gives would say less."""
+
+    class Plain(Lacking):
+        settings_key = "plain"
+
+        def respond(self, request: Request) -> Response:  # type: ignore[override]
+            return Response(text="x")
+
+    assert str(failure(asked(Agent(Plain())))) == (
+        "model 'lacking' cannot be asked: its respond must be async"
+    )
+
+
+async def test_a_timeout_says_what_the_model_waited_for(autojump_clock):
+    """A step whose time went on waiting for a provider is told apart from a slow one."""
+    with pytest.raises(RunFailed) as failed:
+        await run_async(asked(Agent(Waits()), timeout=10))
+    (error,) = failed.value.exceptions
+    assert str(error).endswith("took longer than its timeout of 10.0 s, waiting because it is busy")
+
+
+@pytest.mark.parametrize("message", ["no running event loop", "trio got unrecognized yield message"])
+def test_models_and_tools_that_need_asyncio_are_told_how(message: str):
+    """They run on trio; a plain function has a thread, where asyncio can run."""
+
+    def answer(request: Request) -> str:
+        raise RuntimeError(message)
+
+    error = failure(asked(Agent(ScriptedModel(answer))))
+    assert error.__notes__[0] == (
+        "models and async tools run on trio; call asyncio.run() in a tool that is a plain def"
+    )
+
+
 def test_models_are_blocked():
     """Under `block_models`, only scripted models answer."""
     with block_models():
         error = failure(asked(Agent(Waits())))
         assert run(asked(Agent(ScriptedModel(["ok"])))).result == "ok"
-    assert str(error) == "model 'waits' was about to be asked, where june.testing.block_models() forbids it"
+    assert str(error) == (
+        "model 'waits' was about to be asked (no saved result), where june.testing.block_models() forbids it"
+    )
 
 
 # -- What is refused.
@@ -896,6 +1055,7 @@ def test_models_are_blocked():
         ({"tools": [add]}, "tools is for prompt steps; pass agent= too"),
         ({"settings": Settings()}, "settings is for prompt steps; pass agent= too"),
         ({"agent": "gpt"}, "agent must be a function of parameters, not 'gpt'"),
+        ({"agent": Waits()}, "agent must be an Agent, and this is a model; say agent=Agent(model)"),
         ({"agent": lambda nothing: None}, "agent names 'nothing', which is not one of its parameters (a)"),
         ({"agent": Agent(Waits()), "settings": {}}, "settings must be june.Settings, not {}"),
         ({"agent": Agent(Waits()), "runs_on": "thread"}, "runs_on is for function steps; a prompt step waits for its model"),
@@ -924,6 +1084,30 @@ def test_a_prompt_is_not_async():
             return ""
 
 
+class Lacking:
+    """A model that somebody has written in a hurry."""
+
+    def __init__(self, **attributes: Any) -> None:
+        self.__dict__ = {"name": "lacking", **attributes}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    async def respond(self, request: Request) -> Response:
+        return Response(text="x")
+
+
+class KeyMethod(Lacking):
+    def settings_key(self) -> str:
+        return "lacking"
+
+
+NEEDS_KEY = (
+    "needs a settings_key, an attribute or a property that says what of it counts in cache keys, in values "
+    "that JSON can hold"
+)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -935,6 +1119,13 @@ def test_a_prompt_is_not_async():
             {"model": Waits(), "tools": [add, add_more]},
             "two tools are called 'add'; give one of them another name=",
         ),
+        ({"model": Lacking(name=None)}, "the model Lacking() has no name, which must be a str"),
+        ({"model": Lacking()}, f"the model Lacking() {NEEDS_KEY}: it has none"),
+        (
+            {"model": Lacking(settings_key=object)},
+            f"the model Lacking() {NEEDS_KEY}: Object of type type is not JSON serializable",
+        ),
+        ({"model": KeyMethod()}, f"the model KeyMethod() {NEEDS_KEY}: it is a method"),
         ({"model": Waits(), "max_turns": 0}, "max_turns must be a whole number from 1, not 0"),
         ({"model": Waits(), "output_retries": -1}, "output_retries must be a whole number from 0, not -1"),
     ],
@@ -944,6 +1135,51 @@ def test_what_an_agent_cannot_be(arguments: dict[str, Any], message: str):
     with pytest.raises((TypeError, ValueError)) as refused:
         Agent(**arguments)
     assert str(refused.value) == message
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        str, Message, Image, list[Message], tuple[Message, ...], "list[Message]", str | list[Message], object,
+        Any, Sequence[Message], list[Any], str | None, Annotated[str, "x"], "NotFound", inspect.Parameter.empty,
+    ],
+    ids=str,
+)  # fmt: skip
+def test_what_the_function_of_a_prompt_step_may_say_to_return(hint: Any):
+    """Hints that a prompt can have are fine, and so is none."""
+
+    def ask():  # type: ignore[no-untyped-def]  # its hint is below
+        return "go"
+
+    if hint is not inspect.Parameter.empty:
+        ask.__annotations__["return"] = hint
+    assert run(step(id="ask", agent=Agent(ScriptedModel(["x"])))(ask)).result == "x"
+
+
+@pytest.mark.parametrize(
+    ("hint", "shown"),
+    [
+        (int, "int"),
+        (Place, "Place"),
+        (None, "None"),
+        (dict[str, int], "dict[str, int]"),
+        (list[int], "list[int]"),
+        (int | None, "int | None"),
+        ("Place", "Place"),
+    ],
+)
+def test_a_function_that_says_to_return_the_answer_is_refused(hint: Any, shown: str):
+    """Its hint is the prompt's; the answer's type is output, or it would be taken for a str."""
+
+    def ask():  # type: ignore[no-untyped-def]  # its hint is below
+        return "go"
+
+    ask.__annotations__["return"] = hint
+    with pytest.raises(GraphError) as refused:
+        run(step(id="ask", agent=Agent(ScriptedModel(["x"])))(ask))
+    assert refused.value.problems[0].endswith(
+        f"its function returns the prompt, and is said to return {shown}; for the type of the answer, pass output="
+    )
 
 
 def test_what_cannot_be_asked_for_is_known_before_anything_runs():

@@ -17,6 +17,7 @@ from june import (
     ApprovalRequest,
     RunCancelled,
     RunFailed,
+    StepTimeoutError,
     open_run,
     run,
     run_async,
@@ -83,6 +84,55 @@ def test_a_rejected_step_fails(answer: Any, message: str):
     (error,) = failed.value.exceptions
     assert isinstance(error, ApprovalRejected) and str(error) == f"step 'deploy' {message}"
     assert failed.value.trace.node("deploy").attempts == 0
+
+
+@pytest.mark.parametrize("answer", [1, 0, {}, "yes", "Y ", "ok", "true"])
+def test_what_is_neither_yes_nor_no_is_an_error(answer: Any):
+    """A text says why not; one that means yes would be a no without anybody noticing."""
+    with pytest.raises(RunFailed) as failed:
+        run(deploy, **WEB, on_approval=lambda request: answer)
+    (error,) = failed.value.exceptions
+    assert isinstance(error, TypeError) and str(error) == (
+        f"on_approval returned {answer!r}, which is neither True nor False, nor a text that says why not, nor "
+        "None, which leaves it to the run's handle"
+    )
+
+
+def test_with_nobody_to_leave_it_to_it_fails_at_once():
+    """None is for runs that somebody has the handle of."""
+    with pytest.raises(RunFailed) as failed:
+        run(deploy, **WEB, on_approval=lambda request: None)
+    assert str(failed.value.exceptions[0]).startswith(
+        "step 'deploy' waits for approval, and on_approval left it to a handle that nobody has: return True or False"
+    )
+
+
+@pytest.mark.parametrize("is_tool", [False, True])
+async def test_a_timeout_does_not_run_while_somebody_is_asked(autojump_clock, is_tool: bool):
+    """It is for the step's work; how long a person takes is the run's deadline's business."""
+
+    async def on_approval(request: ApprovalRequest) -> bool:
+        await trio.sleep(1000)
+        return True
+
+    async def work() -> str:
+        """Work."""
+        await trio.sleep(4)
+        return "done"
+
+    def target(timeout: float) -> Any:
+        if not is_tool:
+            return step(id="ask", approval=True, timeout=timeout)(work)
+        calls = [ToolCall(id=str(number), name="work", arguments="{}") for number in range(2)]
+        agent = Agent(ScriptedModel([calls, calls[:1], "done"]), tools=[tool(approval=True)(work)])
+        return step(id="ask", agent=agent, timeout=timeout)(lambda: "go")
+
+    # Two calls at once and one after them take 8 seconds.
+    enough, little = (10, 7) if is_tool else (5, 3)
+    assert (await run_async(target(enough), on_approval=on_approval)).result == "done"
+    with pytest.raises(RunFailed) as failed:
+        await run_async(target(little), on_approval=on_approval)
+    assert isinstance(failed.value.exceptions[0], StepTimeoutError)
 
 
 def test_with_nobody_to_ask_it_fails_at_once():

@@ -390,16 +390,23 @@ def test_all_that_a_yes_is_for_is_shown(asking, capsys, monkeypatch):
 
 @pytest.mark.parametrize(
     ("typed", "code", "rejected"),
-    [("yes\ny\n", 0, ""), ("y\nno\n", 1, "the call of tool 'pay'"), ("\n", 1, "step 'buy'")],
+    [
+        ("yes\ny\n", 0, ""),
+        ("y\nno\n", 1, "the call of tool 'pay'"),
+        ("N\n", 1, "step 'buy'"),
+        ("", 1, "step 'buy'"),
+        ("\nof course\nYes\ny\n", 0, ""),
+    ],
 )
 def test_the_terminal_is_asked(asking, capsys, monkeypatch, typed, code, rejected):
-    """Each request is shown with what it is about; only yes is yes."""
+    """Each request is shown with what it is about, until the answer is yes or no; the end of input is no."""
     terminal = io.StringIO(typed)
     monkeypatch.setattr(terminal, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stdin", terminal)
     assert main(asking) == code
     err = capsys.readouterr().err
     assert "buy asks: Really?\n  what = 'tea'\nyes or no? " in err
+    assert err.count("yes or no? ") == max(1, len(typed.splitlines()))
     if rejected:
         assert rejected in err and "was rejected: no was the answer" in err
     else:

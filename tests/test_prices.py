@@ -7,6 +7,7 @@ import subprocess
 import sys
 from typing import Any
 
+import attrs
 import pytest
 
 from june import Agent, Usage, graph, run, step
@@ -150,9 +151,33 @@ def test_the_model_that_answered_is_the_one_that_is_paid():
 
 def test_one_cost_that_is_not_known_makes_the_sum_unknown():
     """A part of a cost would pass for the whole."""
-    result = run(asked(Sold(["a"]), "first"), asked(ScriptedModel(["b"]), "second"))
-    assert result.trace.node("first").usage == Usage(requests=1, cost=0.0)
-    assert result.usage == Usage(requests=2)
+    used = Usage(requests=1, output_tokens=1000)
+    result = run(asked(Sold(["a"], usage=used), "first"), asked(ScriptedModel(["b"]), "second"))
+    assert result.trace.node("first").usage == attrs.evolve(used, cost=0.01)
+    assert result.usage == Usage(requests=2, output_tokens=1000)
+
+
+def test_what_a_provider_does_not_tell_has_no_price():
+    """An answer without counts of tokens was not free."""
+    result = run(asked(Sold(["a"], usage=Usage(requests=1))))
+    assert result.usage == Usage(requests=1)
+
+
+def test_a_server_that_is_not_the_providers_own_has_no_price():
+    """Whoever speaks a provider's API asks what they want, or nothing."""
+
+    class Elsewhere(Sold):
+        at_home = False
+
+    used = Usage(requests=1, output_tokens=1000)
+    assert run(asked(Elsewhere(["a"], usage=used))).usage == used
+
+
+def test_a_cost_of_nothing_is_kept_as_known():
+    """What is free is told apart from what is not known, in a snapshot too."""
+    free = Usage(requests=1, output_tokens=10, cost=0.0)
+    target = asked(ScriptedModel(["a"], usage=free))
+    assert run(target, snapshot=run(target)).reused_usage == free
 
 
 @pytest.mark.parametrize("key", ["gpt-4o", {"model": "gpt-4o"}, {"provider": 7}], ids=repr)
@@ -182,7 +207,7 @@ def test_an_attempt_that_came_to_nothing_costs_what_it_used():
     """A refused attempt used nothing and leaves the cost known; one that broke off costs its tokens."""
 
     def answer(request: Request) -> Response:
-        request.call.spent(Usage(requests=1))
+        request.call.spent(Usage(requests=1, cost=0.0))
         request.call.spent(Usage(requests=1, input_tokens=1000))
         return Response(text="a", usage=Usage(requests=1, input_tokens=1000))
 

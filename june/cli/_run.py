@@ -174,13 +174,18 @@ class _Asker:
             shown = "".join(f"\n  {name} = {_whole(value)}" for name, value in request.arguments.items())
             _say(f"{request.id} asks: {request.question}{shown}")
             answer = await trio.to_thread.run_sync(self._read, abandon_on_cancel=True)
-        return True if answer in ("y", "yes") else "no was the answer"
+        return answer or "no was the answer"
 
     @staticmethod
-    def _read() -> str:
-        sys.stderr.write("yes or no? ")
-        sys.stderr.flush()
-        return sys.stdin.readline().strip().lower()
+    def _read() -> bool:
+        """Ask until there is an answer; the end of the input is no."""
+        while True:
+            sys.stderr.write("yes or no? ")
+            sys.stderr.flush()
+            line = sys.stdin.readline()
+            answer = line.strip().lower()
+            if not line or answer in ("y", "yes", "n", "no"):
+                return answer in ("y", "yes")
 
 
 def _forget_typed() -> None:

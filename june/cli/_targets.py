@@ -18,6 +18,8 @@ from types import ModuleType
 from typing import Any
 
 import msgspec
+import outcome
+import trio
 
 from june._signatures import MISSING, innermost
 from june._text import listed, near
@@ -130,23 +132,22 @@ def _import(where: str, load: Callable[[], Any]) -> Any:
 
 
 def own_traceback(error: BaseException) -> str:
-    """Format an exception without the frames that are June's own, or the import system's."""
+    """Format an exception without the frames that are June's own, trio's, or the import system's."""
     shown = traceback.TracebackException.from_exception(error)
     part: traceback.TracebackException | None = shown
     while part is not None:
         part.stack = traceback.StackSummary.from_list(
-            [
-                frame
-                for frame in part.stack
-                if not frame.filename.startswith((_PACKAGE + os.sep, "<frozen importlib", _IMPORTLIB))
-            ]
+            [frame for frame in part.stack if not frame.filename.startswith(_HIDDEN)]
         )
         part = part.__cause__ or part.__context__
     return "".join(shown.format()).rstrip()
 
 
-_PACKAGE = os.path.dirname(os.path.dirname(__file__))
-_IMPORTLIB = os.path.dirname(importlib.__file__) + os.sep
+_HIDDEN = (
+    os.path.dirname(os.path.dirname(__file__)) + os.sep,
+    *(os.path.dirname(str(module.__file__)) + os.sep for module in (importlib, outcome, trio)),
+    "<frozen importlib",
+)
 
 
 def parse_inputs(given: Iterable[str], wanted: Graph) -> dict[str, Any]:

@@ -38,11 +38,11 @@ import attrs
 import msgspec
 
 from june.fingerprints._origins import is_user_class, is_user_function
-from june.fingerprints._pieces import Content, KeyFailure, Piece, explain_records, sum_of
+from june.fingerprints._pieces import STEP_CODE, Content, KeyFailure, Piece, explain_records, sum_of
 from june.fingerprints._values import Encoder, is_plain
 from june.fingerprints._walkers import CodeWalker
 
-__all__ = ["CodeFingerprint", "Fingerprinter", "KeyFailure", "ValueFingerprint", "explain"]
+__all__ = ["STEP_CODE", "CodeFingerprint", "Fingerprinter", "KeyFailure", "ValueFingerprint", "explain"]
 
 _encode_json = msgspec.json.Encoder().encode
 
