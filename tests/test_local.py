@@ -134,6 +134,7 @@ def test_a_file_is_read_once_as_long_as_it_stays_the_same(file: Path, monkeypatc
     assert threads == ["june-weights"] * 2
 
 
+@pytest.mark.filterwarnings("ignore::june.errors.ResultWarning")
 def test_a_model_may_be_declared_before_its_file_is_there(tmp_path: Path):
     """An agent can stand in a module on a machine without the weights; a step that needs them says so."""
     path = tmp_path / "later.gguf"
@@ -249,6 +250,217 @@ def test_a_server_that_ends_before_it_listens_says_why(
     model._server._owner = 0
     model.close()
     assert local_module._servers == {}
+
+
+STAND_IN = """\
+import json, os, sys
+told = json.loads(sys.stdin.readline())
+exec(open({says!r}).read())
+print(json.dumps({{"address": "http://127.0.0.1:9"}}), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture(name="says")
+def fixture_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A script in place of llama.cpp, which does what this file says, listens nowhere, and says that it does."""
+    pytest.importorskip("xllamacpp")
+    says = tmp_path / "says.py"
+    says.write_text("")
+    stand_in = tmp_path / "stand_in.py"
+    stand_in.write_text(STAND_IN.format(says=str(says)))
+    popen = subprocess.Popen
+
+    def started(arguments: list[str], **options: Any) -> Any:
+        return popen([*arguments[:-1], str(stand_in)], **options)
+
+    monkeypatch.setattr(local_module.subprocess, "Popen", started)
+    monkeypatch.setattr(local_module, "_servers", {})
+    return says
+
+
+def started_at_once(*models: LocalModel) -> list[Any]:
+    """Start models in a thread each, and give their servers, or what they raise."""
+    found: dict[int, Any] = {}
+
+    def one(number: int) -> None:
+        try:
+            found[number] = trio.run(models[number]._serve)
+        except ModelError as error:
+            found[number] = str(error)
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(len(models))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    return [found[number] for number in range(len(models))]
+
+
+@pytest.mark.slow
+def test_models_that_are_asked_at_once_start_one_server(file: Path, says: Path):
+    """In threads of their own, as two runs are."""
+    says.write_text("import time; time.sleep(0.3)")
+    models = [local(file) for _ in range(4)]
+    servers = started_at_once(*models)
+    assert len(set(servers)) == 1 and len(servers[0].users) == 4
+    for model in models:
+        model.close()
+    assert servers[0].ended and local_module._servers == {}
+
+
+@pytest.mark.slow
+def test_all_who_wait_for_a_server_that_ends_are_told_why(file: Path, says: Path):
+    """Whoever comes second reads what the first one was told; after that it is tried anew."""
+    says.write_text("import time; time.sleep(0.3); sys.exit('no memory')")
+    models = [local(file) for _ in range(4)]
+    assert started_at_once(*models) == ["local('tiny.gguf') cannot be started. llama.cpp says: no memory"] * 4
+    says.write_text("")
+    (server,) = set(started_at_once(*models))
+    assert server.listens and not server.ended
+    for model in models:
+        model.close()
+
+
+@pytest.mark.slow
+def test_a_server_that_ends_in_the_middle_of_a_line_is_none(file: Path, says: Path):
+    """Half an address is none."""
+    says.write_text("sys.stdout.write('{\"addr'); sys.stdout.flush(); os._exit(1)")
+    assert started_at_once(local(file)) == ["local('tiny.gguf') cannot be started."]
+
+
+def test_a_process_that_cannot_be_made_is_said_so(file: Path, monkeypatch: pytest.MonkeyPatch):
+    """The system says why, and nothing is left open."""
+    pytest.importorskip("xllamacpp")
+
+    def refuse(*arguments: Any, **options: Any) -> Any:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(local_module.subprocess, "Popen", refuse)
+    monkeypatch.setattr(local_module, "_servers", {})
+    said = "local('tiny.gguf') cannot be started: [Errno 11] Resource temporarily unavailable"
+    assert str(failure(asked(local(file), "hello"))) == said
+    assert local_module._servers == {}
+
+
+@pytest.mark.filterwarnings("ignore::june.errors.ResultWarning")
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pipes with names")
+def test_what_is_no_file_has_no_weights(tmp_path: Path):
+    """A folder is not loaded, and a pipe is not waited for."""
+    pytest.importorskip("xllamacpp")
+    folder, pipe = tmp_path / "folder.gguf", tmp_path / "pipe.gguf"
+    folder.mkdir()
+    os.mkfifo(pipe)
+    for path, said in ((folder, "[Errno 21] Is a directory"), (pipe, "[Errno 22] Invalid argument")):
+        model = local(path)
+        text = f"{model!r} has no weights: {said}: '{path}'"
+        assert str(failure(asked(model, "hello"))) == text
+        assert started_at_once(model) == [text]
+
+
+def test_a_file_that_cannot_be_looked_at_is_said_so_later(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """A model may be declared where its file is out of reach."""
+
+    def refuse(path: Path) -> Any:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(local_module, "_stamp", refuse)
+    model = local(tmp_path / "tiny.gguf")
+    with pytest.raises(ModelError, match=r"has no weights: \[Errno 13\] Permission denied"):
+        model.settings_key
+
+
+def test_a_file_that_changes_while_it_is_read_is_read_again(file: Path, monkeypatch: pytest.MonkeyPatch):
+    """A part of the old one and a part of the new one are neither."""
+    digest = local_module.file_digest
+
+    def change(opened: Any, make: Any) -> Any:
+        found = digest(opened, make)
+        file.write_bytes(b"more than it held before")
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(local_module, "file_digest", change)
+        model = local(file)
+        with pytest.raises(ModelError) as changed:
+            model.settings_key
+        assert str(changed.value) == f"local('tiny.gguf') has no weights: '{file}' changed while it was read"
+    assert model.settings_key == local(file).settings_key
+
+
+@pytest.mark.slow
+def test_a_file_that_changed_after_its_key_was_made_does_not_answer(file: Path, says: Path):
+    """Its answer would be saved under the key of another file."""
+    model = local(file)
+    assert model.settings_key
+    os.utime(file, (1, 1))
+    (server,) = started_at_once(model)
+    assert server.listens
+    file.write_bytes(b"something else")
+    said = (
+        "local('tiny.gguf') has other weights than those in the step's key: the file has changed meanwhile. "
+        "Run it again"
+    )
+    assert started_at_once(model) == [said]
+    assert model.settings_key
+    (other,) = started_at_once(model)
+    assert other is not server and server.ended and not other.ended
+    model.close()
+
+
+@pytest.mark.slow
+def test_a_file_that_is_replaced_does_not_break_off_an_answer(file: Path, says: Path):
+    """The server that gives it goes on until it has, and close() does not wait for it."""
+    model = local(file)
+    (former,) = started_at_once(model)
+    with former.answering(), former.answering():
+        file.write_bytes(b"something else")
+        (server,) = started_at_once(model)
+        assert server is not former and not former.ended and former not in local_module._servers.values()
+    assert former.ended and not server.ended
+    with server.answering():
+        model.close()
+        assert server.ended
+    assert local_module._servers == {}
+
+
+@pytest.mark.slow
+def test_a_file_that_is_replaced_while_it_is_loaded_is_loaded_anew(file: Path, says: Path, tmp_path: Path):
+    """Whoever waited for the first server gets the second one."""
+    says.write_text(f"while not os.path.exists({str(tmp_path / 'go')!r}): import time; time.sleep(0.01)")
+    model = local(file)
+    found: list[Any] = []
+    first = threading.Thread(target=lambda: found.extend(started_at_once(model)))
+    first.start()
+    assert until(lambda: model._server is not None, 10)
+    former = model._server
+    file.write_bytes(b"something else")
+    second = threading.Thread(target=lambda: found.extend(started_at_once(model)))
+    second.start()
+    assert until(lambda: model._server is not former, 10)
+    (tmp_path / "go").touch()
+    first.join(20)
+    second.join(20)
+    assert found == [model._server] * 2 and former is not None and former.ended
+    model.close()
+
+
+@pytest.mark.slow
+def test_a_start_that_is_cancelled_goes_on_for_whoever_comes_next(file: Path, says: Path):
+    """Loading weights takes long, and what has begun is of use."""
+    says.write_text("import time; time.sleep(0.5)")
+    model = local(file)
+
+    async def leave() -> bool:
+        with trio.move_on_after(0.1) as scope:
+            await model._serve()
+        return scope.cancelled_caught
+
+    assert trio.run(leave)
+    server = model._server
+    assert server is not None and not server.ended and not server.listens
+    assert started_at_once(model) == [server] and server.listens
+    model.close()
 
 
 # -- A real one.
@@ -413,7 +625,7 @@ def test_a_real_model_answers_four_at_once(model: LocalModel):
         run(say, inputs={"countries": ["France", "Spain", "Italy", "Japan"]}, on_update=watch)
     # Each went on to its longest answer, so that they were at it together.
     assert len(failed.value.exceptions) == 4
-    assert all("was cut off at its longest answer" in str(error) for error in failed.value.exceptions)
+    assert all("was cut off in the middle of its answer" in str(error) for error in failed.value.exceptions)
     assert busiest == 4
     assert failed.value.usage.requests == 4 and failed.value.usage.output_tokens == 4 * 32
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import json
 from base64 import b64encode
 from types import MappingProxyType
 from typing import Any
 
+import attrs
 import httpx
 import pytest
 
@@ -24,6 +27,7 @@ from tests.sdk_servers import (
     answered,
     events_of,
     model_of,
+    refusal,
     request_of,
     streamed,
 )
@@ -331,7 +335,7 @@ CANNOT: list[tuple[str, Settings, str]] = [
     ("chat", Settings(tool_choice="wether"), "cannot be made to call 'wether' (tool_choice): it has no such tool"),
     ("messages", Settings(tool_choice="weather"), "cannot be made to call 'weather' (tool_choice): it has no such tool"),
     ("chat", Settings(extra={"x": {1}}), "cannot be asked: the request is no JSON: a value of type set cannot be written"),
-    ("chat", Settings(temperature=float("nan")), "cannot be asked: the request is no JSON: Out of range float values are not JSON compliant"),
+    ("chat", Settings(extra={"x": float("nan")}), "cannot be asked: the request is no JSON: Out of range float values are not JSON compliant"),
 ]  # fmt: skip
 
 
@@ -816,6 +820,280 @@ async def test_a_refusal_goes_back(api):
         assert messages[1] == {"role": "assistant", "content": None, "refusal": "No."}
     if api == "responses":
         assert messages[1]["content"] == [{"type": "refusal", "refusal": "No."}]
+
+
+# Characters that are none.
+
+HALF = "half: \ud83c, whole: \ud83c\udfba"
+MENDED = "half: \ufffd, whole: 🎺"
+
+
+@each_api
+async def test_halves_of_characters_are_replaced(api):
+    """JavaScript cuts texts in the middle of a character, and UTF-8 has no such halves."""
+    tool = ToolSpec(
+        name="x", description=HALF, schema={"type": "object", "title": HALF, "properties": {HALF: {}}}
+    )
+    call = ToolCall(id="call_a", name="x", arguments=json.dumps({"a": HALF}, ensure_ascii=False))
+    request = Request(
+        messages=(
+            Message([HALF, HALF]),
+            Response(text=HALF, tool_calls=(call,)),
+            ToolResult(id="call_a", name="x", content=HALF),
+            Message(HALF, role="assistant"),
+        ),
+        instructions=HALF,
+        tools=(tool,),
+        output={"type": "string", "description": HALF},
+        settings=Settings(extra={"metadata": {"a": HALF}}),
+    )
+    server = Server(answered(api))
+    await model_of(api, server).respond(request)
+    content = server.requests[0].content.decode()
+    assert "\\ud83c" not in content and content.count("🎺") == content.count("\ufffd") >= 11
+    assert server.bodies[0]["metadata"] == {"a": MENDED}
+
+
+# What Anthropic refuses.
+
+BLANK = ["", " ", "\n\t \u3000"]
+
+
+async def messages_sent(*messages: Any, **fields: Any) -> Any:
+    return (await sent("messages", Request(messages=messages, **fields))).get("messages")
+
+
+@pytest.mark.parametrize("blank", BLANK)
+async def test_blank_texts_are_left_out_for_anthropic(blank):
+    """The API refuses them, and whole messages of them."""
+    image = Image(b"\x89PNG\r\n\x1a\n")
+    call = ToolCall(id="call_a", name="weather", arguments="{}")
+    found = await messages_sent(
+        Message("Hello"),
+        Message(blank, role="assistant"),
+        Message([blank, image, blank]),
+        Message([blank, blank]),
+        Response(text=blank),
+        Response(text=blank, tool_calls=(call,)),
+        ToolResult(id="call_a", name="weather", content=blank),
+        Message(["Well?", blank]),
+    )
+    source = {"type": "base64", "media_type": "image/png", "data": b64encode(image.source).decode()}
+    assert found == [
+        {"role": "user", "content": "Hello"},
+        {"role": "user", "content": [{"type": "image", "source": source}]},
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "call_a", "name": "weather", "input": {}}],
+        },
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "call_a"}]},
+        {"role": "user", "content": "Well?"},
+    ]
+    assert "system" not in await sent("messages", Request(messages=(Message("Hello"),), instructions=blank))
+
+
+@pytest.mark.parametrize("blank", BLANK)
+async def test_a_tool_that_fails_without_a_word_says_something_to_anthropic(blank):
+    """An error without a text is refused."""
+    call = ToolCall(id="call_a", name="weather", arguments="{}")
+    result = ToolResult(id="call_a", name="weather", content=blank, is_error=True)
+    found = await messages_sent(Message("Hello"), Response(tool_calls=(call,)), result)
+    assert found[-1]["content"] == [
+        {
+            "type": "tool_result",
+            "tool_use_id": "call_a",
+            "content": "The tool failed, and did not say why.",
+            "is_error": True,
+        }
+    ]
+
+
+async def test_what_anthropic_is_to_go_on_with_does_not_end_in_a_space():
+    """The API refuses it; a space elsewhere stays."""
+    begun = Message("Dear \n", role="assistant")
+    assert await messages_sent(Message("Hello "), begun) == [
+        {"role": "user", "content": "Hello "},
+        {"role": "assistant", "content": "Dear"},
+    ]
+    found = await messages_sent(Message("Hello"), Response(text="Dear "))
+    assert found[-1] == {"role": "assistant", "content": [{"type": "text", "text": "Dear"}]}
+    found = await messages_sent(Message("Hello"), begun, Message("Go on"))
+    assert found[1]["content"] == "Dear \n"
+    call = ToolCall(id="call_a", name="weather", arguments="{}")
+    found = await messages_sent(Message("Hello"), Response(text="Dear ", tool_calls=(call,)))
+    assert found[-1]["content"][0] == {"type": "text", "text": "Dear "}
+
+
+async def test_a_blank_block_of_its_own_does_not_go_back_to_anthropic():
+    """The API sends such blocks, and takes none."""
+    body = await next_body("messages", streamed(*events_of("messages", "\n\n", [PARIS, TIME])))
+    assert [block["type"] for block in body["messages"][1]["content"]] == ["tool_use", "tool_use"]
+
+
+# Thoughts of the Responses API.
+
+
+def thinking(*thoughts: dict[str, Any]) -> Any:
+    """Make an answer with thoughts, and a call after them."""
+    items = [
+        {"type": "reasoning", "id": f"rs_{place}", "summary": [], **thought}
+        for place, thought in enumerate(thoughts)
+    ]
+    call = {"type": "function_call", "id": "fc_1", "call_id": "call_a", "name": "weather", "arguments": "{}"}
+    return streamed({"type": "response.completed", "response": {"output": [*items, call]}})
+
+
+async def sent_back(answer: Any, **extra: Any) -> Any:
+    server = Server(answer, answered("responses"))
+    model, options = model_of("responses", server), Settings(extra=extra)
+    response = await model.respond(request_of(settings=options))
+    messages = (Message("Hello"), response, SUNNY)
+    await model.respond(Request(messages=messages, settings=options))
+    return server.bodies[-1]["input"][1:-1]
+
+
+async def test_thoughts_go_back_if_they_are_there():
+    """With their ids, and those of the items that they belong to."""
+    found = await sent_back(thinking({"encrypted_content": "gAAA"}))
+    assert [item["id"] for item in found] == ["rs_0", "fc_1"] and found[0]["encrypted_content"] == "gAAA"
+
+
+@pytest.mark.parametrize("empty", [{}, {"encrypted_content": None}, {"encrypted_content": ""}])
+async def test_thoughts_that_came_without_what_they_hold_do_not_go_back(empty):
+    """Nothing is stored, so the API finds them nowhere, nor those that another item's id stands for."""
+    call = {"type": "function_call", "call_id": "call_a", "name": "weather", "arguments": "{}"}
+    assert await sent_back(thinking(empty)) == [call]
+    found = await sent_back(thinking(empty, {"encrypted_content": "gAAA"}))
+    assert found == [{"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "gAAA"}, call]
+
+
+async def test_thoughts_that_are_stored_go_back_by_their_ids():
+    """Settings(extra={"store": True}) has the provider keep them."""
+    assert [item["id"] for item in await sent_back(thinking({}), store=True)] == ["rs_0", "fc_1"]
+
+
+# Schemas that a server does not know.
+
+NO_SCHEMA: dict[str, list[Any]] = {
+    "chat": [
+        {"error": {"message": "'response_format.type' must be 'json_object' or 'text'"}},
+        {"error": {"message": "This response_format type is unavailable now"}},
+        {"detail": [{"loc": ["body", "response_format", "json_schema"], "msg": "extra"}]},
+        {"error": {"message": "No.", "param": "response_format"}},
+    ],
+    "responses": [
+        {"error": {"message": "Invalid parameter: 'text.format' of type 'json_schema' is not supported"}},
+        {"error": {"message": "No.", "param": "text.format"}},
+    ],
+}
+
+
+@pytest.mark.parametrize("status", [400, 422])
+@pytest.mark.parametrize(("api", "body"), [(api, body) for api in NO_SCHEMA for body in NO_SCHEMA[api]])
+@pytest.mark.parametrize("instructions", ["", "Be brief."])
+async def test_a_schema_that_a_server_refuses_is_asked_for_in_words(api, status, body, instructions):
+    """At once, and from then on; another schema is tried again, as it may be only that one."""
+    other = {"type": "object", "title": "other"}
+    server = Server(refusal(status, body), *[answered(api) for _ in range(4)])
+    model = model_of(api, server)
+    call = Call(server.client)
+    asked = Request(messages=(Message("Hello"),), instructions=instructions, output=ANSWER, call=call)
+    await model.respond(asked)
+    await model.respond(asked)
+    await model.respond(attrs.evolve(asked, output=other))
+    await model.respond(attrs.evolve(asked, output=None))
+    field = "response_format" if api == "chat" else "text"
+    assert [field in body for body in server.bodies] == [True, False, False, True, False]
+    assert not call.noted("wait")
+    words = [
+        body["messages"][0]["content"] if api == "chat" else body.get("instructions", "Hello")
+        for body in server.bodies
+    ]
+    start = f"{instructions}\n\n" if instructions else ""
+    told = f"{start}Answer with one JSON value and nothing else"
+    assert [text.startswith(told) for text in words] == [False, True, True, False, False]
+    assert json.loads(words[1].rpartition("schema:\n")[2]) == ANSWER
+
+
+async def test_what_a_user_asks_for_is_not_left_out():
+    """A field of Settings(extra=...) that is refused is an error."""
+    body = {"error": {"message": "No.", "param": "response_format"}}
+    server = Server(refusal(400, body))
+    with pytest.raises(ModelError, match="answered 400: No."):
+        await model_of("chat", server).respond(
+            request_of(settings=Settings(extra={"response_format": {"type": "json_object"}}))
+        )
+
+
+# Ids of calls.
+
+
+@each_api
+async def test_calls_of_different_answers_that_have_the_same_id_get_others(api):
+    """Some servers count calls anew in each answer, and an API may refuse an id that comes twice."""
+    server = Server(
+        *[answered(api, "", calls=[Called("call_0"), Called("call_1")]) for _ in range(3)], answered(api)
+    )
+    model = model_of(api, server)
+    messages: list[Any] = [Message("Hello")]
+    for turn in range(3):
+        response = await model.respond(Request(messages=tuple(messages)))
+        results = [ToolResult(id=f"call_{n}", name="weather", content=f"{turn}.{n}") for n in (1, 0)]
+        messages += [response, *results]
+        assert [call.id for call in response.tool_calls] == ["call_0", "call_1"]
+    await model.respond(Request(messages=tuple(messages)))
+    expected = [f"call_{n}{end}" for end in ("", "_2", "_3") for n in (0, 1)]
+    assert calls_in(api, server.bodies[-1]) == (
+        expected,
+        dict(zip(expected, ["0.0", "0.1", "1.0", "1.1", "2.0", "2.1"], strict=True)),
+    )
+    # A conversation begins as it did, which is what a provider remembers.
+    field = "input" if api == "responses" else "messages"
+    for before, after in itertools.pairwise(server.bodies):
+        assert after[field][: len(before[field])] == before[field]
+
+
+@each_api
+async def test_calls_of_one_answer_that_have_the_same_id_get_others(api):
+    """As from a model of the user's own; results are told apart by their order."""
+    calls = tuple(ToolCall(id="x", name="weather", arguments="{}") for _ in range(3))
+    results = [ToolResult(id="x", name="weather", content=text) for text in "abc"]
+    body = await sent(api, Request(messages=(Message("Hello"), Response(tool_calls=calls), *results)))
+    assert calls_in(api, body) == (["x", "x_2", "x_3"], {"x": "a", "x_2": "b", "x_3": "c"})
+
+
+async def test_only_the_ids_of_calls_are_changed():
+    """What a tool is called with may have such an id, too."""
+    call = Called("call_0", "weather", '{"id": "call_0", "call_id": "call_0"}')
+    server = Server(*[answered("messages", "", calls=[call]) for _ in range(2)], answered("messages"))
+    model, messages = model_of("messages", server), [Message("Hello")]
+    for _ in range(2):
+        response = await model.respond(Request(messages=tuple(messages)))
+        messages += [response, ToolResult(id="call_0", name="weather", content="x")]
+    await model.respond(Request(messages=tuple(messages)))
+    (block,) = server.bodies[-1]["messages"][3]["content"]
+    assert (block["id"], block["input"]) == ("call_0_2", {"id": "call_0", "call_id": "call_0"})
+
+
+def calls_in(api: str, body: Any) -> tuple[list[str], dict[str, str]]:
+    """Give the ids of a body's calls, and its results by their ids."""
+    if api == "responses":
+        calls = [item["call_id"] for item in body["input"] if item.get("type") == "function_call"]
+        found = [item for item in body["input"] if item.get("type") == "function_call_output"]
+        return calls, {item["call_id"]: item["output"] for item in found}
+    if api == "chat":
+        calls = [call["id"] for message in body["messages"] for call in message.get("tool_calls", ())]
+        found = [message for message in body["messages"] if message["role"] == "tool"]
+        return calls, {message["tool_call_id"]: message["content"] for message in found}
+    blocks = [
+        block
+        for message in body["messages"]
+        if isinstance(message["content"], list)
+        for block in message["content"]
+    ]
+    calls = [block["id"] for block in blocks if block["type"] == "tool_use"]
+    found = [block for block in blocks if block["type"] == "tool_result"]
+    return calls, {block["tool_use_id"]: block["content"] for block in found}
 
 
 # Models.

@@ -6,6 +6,7 @@ import email.utils
 import gc
 import json
 import random
+import ssl
 import statistics
 import time
 from typing import Any
@@ -61,6 +62,10 @@ async def test_an_answer_is_told_as_it_comes_and_returned_whole(api):
     assert call.noted("spent") == call.noted("wait") == [] and len(server.requests) == 1
 
 
+FREE = Usage(requests=1, cost=0.0)
+"""What a request uses that nobody began to answer."""
+
+
 def half(api: str) -> list[Any]:
     """Give the events of an answer up to its first text."""
     events = events_of(api, "Hello there.")
@@ -79,7 +84,7 @@ async def test_a_status_that_may_pass_is_asked_again(api, status):
     response, call, server = await asked(api, refusal(status), refusal(status), answered(api))
     assert response.text == call.told == "Hello there."
     assert [body == server.bodies[0] for body in server.bodies] == [True] * 3
-    assert call.noted("spent") == [Usage(requests=1)] * 2
+    assert call.noted("spent") == [FREE] * 2
     assert [why for _, why in call.noted("wait")] == [f"{LABELS[api]} answered {status}"] * 2
     assert not call.noted("restart")
 
@@ -109,7 +114,55 @@ async def test_a_connection_that_fails_is_tried_again(api, kind, said):
     )
     assert response.text == "Hello there."
     assert [why for _, why in call.noted("wait")] == [f"{LABELS[api]} {said}"]
-    assert call.noted("spent") == [Usage(requests=1)]
+    unreached = (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)
+    assert call.noted("spent") == [FREE if kind in unreached else Usage(requests=1)]
+
+
+def raised_from(*errors: BaseException) -> httpx.ConnectError:
+    """Make the error that httpx raises where the reason is several causes down."""
+    first = outer = httpx.ConnectError("")
+    for error in errors:
+        outer.__cause__ = error
+        outer = error  # type: ignore[assignment]
+    return first
+
+
+def tls_error(text: str, kind: type[ssl.SSLError] = ssl.SSLError) -> httpx.ConnectError:
+    return raised_from(trio.BrokenResourceError(), kind(1, text))
+
+
+TLS: list[tuple[httpx.ConnectError, str]] = [
+    (tls_error("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: self-signed certificate (_ssl.c:1006)",
+               ssl.SSLCertVerificationError),
+     "SSLCertVerificationError: certificate verify failed: self-signed certificate."),
+    (tls_error("[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1006)"), "SSLError: wrong version number."),
+    (tls_error("odd"), "SSLError: odd."),
+]  # fmt: skip
+
+
+@each_api
+@pytest.mark.parametrize(("error", "said"), TLS, ids=[said for _, said in TLS])
+async def test_a_certificate_that_is_refused_is_not_tried_again(api, error, said):
+    """No wait makes it a good one, and the message says what is wrong with it."""
+    raised, call, _ = await asked(api, error, base_url="https://api.example.org/v1")
+    assert str(raised) == f"{LABELS[api]} could not be reached at https://api.example.org: {said}"
+    assert call.notes == [("spent", FREE)] and raised.status is None
+
+
+PASSING_CAUSES = [
+    (tls_error("EOF occurred in violation of protocol", ssl.SSLEOFError), "EOF occurred in violation of protocol"),
+    (raised_from(OSError(-2, "Name or service not known")), "[Errno -2] Name or service not known"),
+    (raised_from(OSError("all attempts to connect to 127.0.0.1:1 failed")), "all attempts to connect to 127.0.0.1:1 failed"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("error", "said"), PASSING_CAUSES, ids=[said for _, said in PASSING_CAUSES])
+async def test_names_that_are_not_found_and_ports_that_are_closed_are_tried_again(error, said):
+    """A network may be back in a moment; what led to the error is told where it says nothing itself."""
+    response, call, _ = await asked("chat", error, answered("chat"))
+    assert response.text == "Hello there."
+    ((_, why),) = call.noted("wait")
+    assert why.endswith(f"ConnectError: {said}")
 
 
 @each_api
@@ -149,7 +202,7 @@ async def test_no_part_of_an_answer_is_ever_taken_for_the_whole(api):
     finished = {
         "responses": b"response.completed",
         "chat": b'"finish_reason": "stop"',
-        "messages": b"message_stop",
+        "messages": b'"stop_reason": "end_turn"',
     }
     taken = []
     for length in range(len(whole)):
@@ -160,7 +213,7 @@ async def test_no_part_of_an_answer_is_ever_taken_for_the_whole(api):
         assert response.text in ("Hello there.", "Second answer.")
         if response.text == "Hello there.":
             taken.append(length)
-    # Only what lacks no more than the end of its last event, or, for Chat, what comes after the finish reason.
+    # Only what lacks no more than the end of its last event, or what comes after the reason that it finished.
     assert all(finished[api] in whole[:length] for length in taken)
 
 
@@ -232,12 +285,12 @@ async def test_a_status_inside_of_a_stream_counts_as_one(api, code, again):
 
 @each_api
 async def test_an_answer_that_is_no_stream_is_asked_for_again(api):
-    """A page of a gateway that is being repaired, or a whole answer at once, is no stream."""
+    """A page of a gateway that is being repaired is no answer."""
     page = httpx.Response(200, html="<h1>Back  soon</h1>")
     response, call, _ = await asked(api, page, answered(api))
     assert response.text == "Hello there."
     assert [why for _, why in call.noted("wait")] == [
-        f"{LABELS[api]} answered with text/html; charset=utf-8 in place of a stream of events: <h1>Back soon</h1>"
+        f"{LABELS[api]} answered with text/html (19 bytes) in place of a stream of events: <h1>Back soon</h1>"
     ]
     error, _, _ = await asked(
         api, httpx.Response(200, json={"error": {"type": "invalid_x", "message": "No."}})
@@ -348,7 +401,7 @@ async def test_another_4xx_is_an_error_in_the_providers_words(api, status, body,
     error, call, _ = await asked(api, refusal(status, body))
     assert str(error) == f"{LABELS[api]} {said}"
     assert error.status == status and error.text is None and error.__cause__ is None
-    assert call.notes == [("spent", Usage(requests=1))]
+    assert call.notes == [("spent", FREE)]
 
 
 @each_api
@@ -401,7 +454,7 @@ async def test_what_a_users_client_raises_is_judged_as_well():
 async def test_a_redirection_is_an_error_that_says_where_to(api):
     """It is not followed: the key would go to an address that nobody gave."""
     error, _, _ = await asked(api, refusal(301, location="https://elsewhere.example/v1"))
-    assert str(error) == f"{LABELS[api]} answered 301: it redirects to https://elsewhere.example/v1."
+    assert str(error) == f"{LABELS[api]} answered 301: it redirects to https://elsewhere.example."
 
 
 QUOTAS = [
@@ -446,7 +499,7 @@ async def test_the_last_error_says_how_many_attempts_there_were_and_what_the_las
         and str(error.__cause__) == f"{LABELS[api]} answered 503: Busy."
     )
     assert len(server.requests) == 3 and len(call.noted("wait")) == 2
-    assert call.noted("spent") == [Usage(requests=1)] * 3
+    assert call.noted("spent") == [FREE] * 3
 
 
 @each_api
@@ -558,7 +611,7 @@ async def test_a_wait_that_is_too_long_is_not_waited_for(api):
         f"{LABELS[api]} answered 429: Quota per day. It asks to wait 2 h 0 min, and a model is waited for 5 min 0 s "
         "at most."
     )
-    assert error.status == 429 and not call.noted("wait") and call.noted("spent") == [Usage(requests=1)]
+    assert error.status == 429 and not call.noted("wait") and call.noted("spent") == [FREE]
 
 
 async def test_jitter_makes_no_wait_too_long():
@@ -580,6 +633,16 @@ async def test_an_attempt_that_came_to_nothing_is_counted_with_what_it_told(api)
     response, call, _ = await asked(api, cut, answered(api))
     assert call.noted("spent") == [USAGE_SO_FAR[api]]
     assert response.usage == USED
+
+
+@each_api
+async def test_what_was_refused_before_an_answer_leaves_the_cost_known(api):
+    """It cost nothing; an answer that broke off cost nobody knows what."""
+    _, call, _ = await asked(api, refusal(429), refusal(500), httpx.ConnectError("no"), answered(api))
+    usage = sum(call.noted("spent"), Usage()) + Usage(requests=1, input_tokens=20, cost=0.25)
+    assert (usage.requests, usage.cost) == (4, 0.25)
+    _, call, _ = await asked(api, streamed(*half(api)), httpx.ReadError("no"), answered(api))
+    assert [spent.cost for spent in call.noted("spent")] == [None, None]
 
 
 async def test_a_failed_response_counts_what_it_used():
@@ -641,7 +704,7 @@ async def test_a_server_that_refuses_stream_options_is_asked_without_them(status
     call = Call(server.client)
     response = await model.respond(request_of(call=call))
     await model.respond(request_of(call=call))
-    assert response.usage == Usage(requests=1) and call.noted("spent") == [Usage(requests=1)]
+    assert response.usage == Usage(requests=1) and call.noted("spent") == [FREE]
     assert not call.noted("wait")
     assert ["stream_options" in body for body in server.bodies] == [True, False, False]
 
@@ -767,10 +830,10 @@ async def test_one_model_can_be_asked_by_many_at_once(api):
         answers[number] = (await model.respond(request_of("x" * number))).text
 
     async with trio.open_nursery() as nursery:
-        for number in range(20):
+        for number in range(1, 21):
             nursery.start_soon(one, number)
-    base = int(answers[0])
-    assert answers == {number: str(base + number) for number in range(20)}
+    base = int(answers[1]) - 1
+    assert answers == {number: str(base + number) for number in range(1, 21)}
 
 
 def test_limits_are_as_the_documentation_says():

@@ -10,6 +10,7 @@ import pickle
 import subprocess
 import sys
 import traceback
+from base64 import b64encode
 from typing import Any
 
 import httpx
@@ -293,6 +294,106 @@ async def test_an_address_shows_without_its_password_and_query():
 
 
 @each_api
+async def test_a_key_is_hidden_before_what_is_no_answer_is_quoted(api):
+    """In a chunk and in a page, whose quotes are shorter."""
+    for padding in range(40, 110, 3):
+        text = "x" * padding + KEY + "y" * 100
+        for answer in (streamed(text), httpx.Response(200, text=text)):
+            with pytest.raises(ModelError) as caught:
+                await model_of(api, Server(answer), retries=0).respond(request_of())
+            assert KEY[:6] not in everything(caught.value)
+
+
+PASSWORD, QUERY = "hunter2000", "query-secret-77"
+
+
+@each_api
+@pytest.mark.parametrize("key", [None, KEY])
+async def test_a_password_in_an_address_is_what_is_sent(api, key, monkeypatch):
+    """It says who asks: a key of the environment is not for that server, and one that is passed is."""
+    monkeypatch.setenv(VARIABLES[api], "sk-of-the-environment")
+    server = Server(answered(api))
+    await model_of(api, server, api_key=key, base_url=f"https://us%40er:{PASSWORD}@host/v1").respond(
+        request_of()
+    )
+    headers = server.requests[0].headers
+    assert "sk-of-the-environment" not in str(headers.raw)
+    basic = "Basic " + b64encode(f"us@er:{PASSWORD}".encode()).decode()
+    if key is None:
+        assert headers["authorization"] == basic and "x-api-key" not in headers
+    else:
+        assert key_in(server.requests[0]) == KEY
+        assert headers["authorization"] == (basic if api == "messages" else f"Bearer {KEY}")
+    assert PASSWORD not in str(server.requests[0].url)
+
+
+@each_api
+async def test_a_password_in_the_environments_address_goes_before_its_key(api, monkeypatch):
+    """Where both are in the environment, the address is the nearer one."""
+    variable = "ANTHROPIC_BASE_URL" if api == "messages" else "OPENAI_BASE_URL"
+    monkeypatch.setenv(variable, f"https://user:{PASSWORD}@host/v1")
+    monkeypatch.setenv(VARIABLES[api], "sk-of-the-environment")
+    server = Server(refusal(401, {"error": {"message": "Who?"}}))
+    with pytest.raises(ModelError) as caught:
+        await model_of(api, server, api_key=None).respond(request_of())
+    assert "sk-of-the-environment" not in str(server.requests[0].headers.raw)
+    assert str(caught.value) == (
+        f"{LABELS[api]} answered 401: Who? The key comes from the environment variable {variable}."
+    )
+
+
+def _echo_address(request: httpx.Request) -> httpx.Response:
+    basic = request.headers["authorization"].removeprefix("Basic ")
+    said = f"{request.url} {PASSWORD} {basic} v=2024-10-21 http://user:{PASSWORD}@host"
+    return refusal(400, {"error": {"message": said}})
+
+
+@each_api
+async def test_secrets_of_an_address_show_nowhere(api):
+    """Not when a server sends them back, nor when an exception has them."""
+
+    def fail(request: httpx.Request) -> httpx.Response:
+        raise httpx.ReadError(f"{request.url} and https://user:{PASSWORD}@host")
+
+    server = Server(fail, _echo_address)
+    call = Call(server.client)
+    address = f"https://user:{PASSWORD}@host/v1?api-key={QUERY}&sig=a%2Fb%2Fc%2Fd&api-version=2024-10-21"
+    model = model_of(api, api_key=None, base_url=address, retries=1)
+    with pytest.raises(ModelError) as caught:
+        await model.respond(request_of(call=call))
+    basic = b64encode(f"user:{PASSWORD}".encode()).decode()
+    shown = [everything(caught.value), repr(call.notes), repr(model), str(vars(model))]
+    for secret in (PASSWORD, QUERY, "a%2Fb%2Fc%2Fd", "a/b/c/d", basic):
+        assert [secret in text for text in shown] == [False] * 4
+    assert "v=2024-10-21" in str(caught.value)
+
+
+@pytest.mark.parametrize("variable", ["HTTPS_PROXY", "https_proxy", "ALL_PROXY"])
+async def test_the_password_of_a_proxy_shows_nowhere(variable, monkeypatch):
+    """Whether the proxy cannot be used at all, or says it itself."""
+    monkeypatch.setenv(variable, f"ftp://user:{PASSWORD}@proxy:1")
+    with pytest.raises(ModelError) as caught:
+        await model_of("chat").respond(request_of())
+    assert str(caught.value) == (
+        "openai('gpt-5-mini') cannot be asked: no HTTP client can be made: Unknown scheme for proxy URL "
+        "URL('ftp://…@proxy:1')."
+    )
+    assert PASSWORD not in everything(caught.value)
+    server = Server(httpx.ProxyError(f"407 for user:{PASSWORD} at http://other:word@x/"))
+    with pytest.raises(ModelError) as caught:
+        await model_of("chat", server, retries=0).respond(request_of())
+    assert "ProxyError: 407 for … at http://…@x/" in str(caught.value)
+    assert PASSWORD not in everything(caught.value)
+
+
+async def test_a_proxy_that_is_no_address_hides_nothing_and_hurts_nobody(monkeypatch):
+    """The environment may have anything."""
+    monkeypatch.setenv("FTP_PROXY", "http://[x")
+    server = Server(answered("chat"))
+    assert (await model_of("chat", server).respond(request_of())).text == "Hello there."
+
+
+@each_api
 async def test_cancelling_shows_no_key_in_junes_frames(api):
     """What a debugger or a pretty traceback shows of June's own frames has none."""
     stream = Stream([], "hang")
@@ -356,7 +457,7 @@ def test_making_a_model_imports_no_http_client():
     code = (
         "import sys; import june, june.sdk.openai, june.sdk.anthropic; "
         "june.sdk.openai.openai('m', api_key='k', base_url='http://h/v1'); june.sdk.anthropic.anthropic('m'); "
-        "print(sorted({'httpx', 'httpx_sse', 'httpcore'} & sys.modules.keys()))"
+        "print(sorted({'httpx', 'httpcore'} & sys.modules.keys()))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

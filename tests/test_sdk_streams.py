@@ -21,6 +21,7 @@ from june.sdk._streams import Parts
 from tests.sdk_servers import (
     APIS,
     KEY,
+    LABELS,
     Call,
     Called,
     Server,
@@ -431,29 +432,83 @@ REASONS: list[tuple[str, str, str]] = [
     ("chat", "SAFETY", "content_filter"),
     ("chat", "tool_calls", "stop"),
     ("chat", "eos_token", "stop"),
+    ("chat", "stop_sequence", "stop"),
     ("responses", "max_output_tokens", "length"),
     ("responses", "content_filter", "content_filter"),
-    ("responses", "something_new", "length"),
     ("messages", "end_turn", "stop"),
     ("messages", "stop_sequence", "stop"),
     ("messages", "max_tokens", "length"),
     ("messages", "model_context_window_exceeded", "length"),
     ("messages", "refusal", "refusal"),
     ("messages", "tool_use", "stop"),
-    ("messages", "something_new", "stop"),
 ]
 
 
 @pytest.mark.parametrize(("api", "reason", "finish"), REASONS)
 def test_ends_have_the_names_of_june(api, reason, finish):
-    """Each provider's reason to stop is one of five; one that is not known ends a whole answer."""
+    """Each provider's reason to stop is one of five."""
     response = read(api, events_of(api, "It is", reason=reason))
     assert (response.text, response.finish_reason) == ("It is", finish)
 
 
+UNKNOWN = [
+    ("chat", "error", "finish reason 'error'"),
+    ("chat", "abort", "finish reason 'abort'"),
+    ("chat", "something_new", "finish reason 'something_new'"),
+    ("messages", "something_new", "stop reason 'something_new'"),
+    ("responses", "something_new", "as incomplete, with the reason 'something_new'"),
+]
+
+
+@pytest.mark.parametrize(("api", "reason", "named"), UNKNOWN)
+@pytest.mark.parametrize("calls", [[], [PARIS]])
+async def test_a_reason_that_is_not_known_ends_no_whole_answer(api, reason, named, calls):
+    """It may say that something went wrong; the answer is asked for anew, and the reason is told."""
+    server = Server(streamed(*events_of(api, "Half", calls, reason=reason)), answered(api))
+    call = Call(server.client)
+    response = await model_of(api).respond(request_of(call=call))
+    assert response.text == call.told == "Hello there."
+    ((_, why),) = call.noted("wait")
+    assert named in why and why.startswith(f"{LABELS[api]} ended its answer")
+
+
+@pytest.mark.parametrize("status", ["failed", "cancelled", "in_progress", "queued"])
+async def test_a_response_that_is_not_completed_is_none(status):
+    """What the last event is called is not all that it says."""
+    events = events_of("responses", "Half")
+    events[-1]["response"]["status"] = status
+    server = Server(streamed(*events), answered("responses"))
+    call = Call(server.client)
+    response = await model_of("responses").respond(request_of(call=call))
+    assert response.text == "Hello there."
+    assert [why for _, why in call.noted("wait")] == [
+        f"openai('gpt-5-mini') ended its answer with the status {status!r}"
+    ]
+
+
+def test_a_response_that_is_incomplete_for_no_reason_was_cut_off():
+    """It is no whole answer, and asking again would most likely meet the same limit."""
+    events = events_of("responses", "Half", reason="x")
+    del events[-1]["response"]["incomplete_details"]
+    assert read("responses", events).finish_reason == "length"
+
+
+@pytest.mark.parametrize("reason", ["", None, 1, {}])
+async def test_an_empty_reason_is_none(reason):
+    """A server that never says why it ended has not said that it did."""
+    chunks = [chunk({"content": "Half"}), chunk({})]
+    chunks[-1]["choices"][0]["finish_reason"] = reason
+    server = Server(streamed(*chunks, "[DONE]"), answered("chat"))
+    call = Call(server.client)
+    assert (await model_of("chat").respond(request_of(call=call))).text == "Hello there."
+    assert [why for _, why in call.noted("wait")] == [
+        "openai('gpt-5-mini') ended its answer early, without saying that it is finished"
+    ]
+
+
 @pytest.mark.parametrize(
     ("api", "reason"),
-    [("chat", "stop"), ("chat", "function_call"), ("messages", "end_turn"), ("chat", "odd")],
+    [("chat", "stop"), ("chat", "function_call"), ("messages", "end_turn"), ("chat", "eos")],
 )
 def test_calls_end_an_answer_whatever_the_reason(api, reason):
     """Several servers end an answer with calls with the reason of one without."""
@@ -552,15 +607,17 @@ OBJECTS: Any = st.recursive(
 
 
 @pytest.mark.slow
-@given(st.lists(OBJECTS.filter(lambda value: isinstance(value, dict)), max_size=8))
+@given(st.lists(OBJECTS.filter(lambda value: isinstance(value, dict)), max_size=8), st.booleans())
 @settings(max_examples=100, deadline=None)
-def test_nothing_that_a_server_sends_breaks_a_reader(events):
+def test_nothing_that_a_server_sends_breaks_a_reader(events, at_once):
     """Whatever JSON comes, an answer is read or refused, and its parts are of the right types."""
     for reader in readers().values():
         added = ""
         for event in events:
             added += reader.feed(event)
             in_event(event)
+            if at_once:
+                reader.feed_whole(event)
         try:
             response = reader.response()
         except (Failed, ModelError):

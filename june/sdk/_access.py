@@ -8,10 +8,11 @@ text and no exception.
 from __future__ import annotations
 
 import os
+import re
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Never
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
 
 import attrs
 
@@ -22,6 +23,10 @@ SHORTEST_HIDDEN = 4
 """A secret of fewer characters is not looked for in texts: it would be found in any."""
 
 _SECRET_HEADERS = ("auth", "key", "token", "secret", "cookie", "password")
+
+_PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
+
+_USERINFO = re.compile(r"(?<=://)[^/\s?#]*@")
 
 
 class Secret:
@@ -100,7 +105,7 @@ class Access:
         if base_url is not None and (problem := _address_problem(base_url)):
             raise ValueError(f"base_url {problem}")
         self.provider = provider
-        self.base_url = base_url
+        self._base_url = None if base_url is None else Secret(base_url)
         self._key = None if api_key is None else Secret(api_key)
         self._headers: dict[str, Secret] = {}
         for name, text in dict(headers or {}).items():
@@ -114,16 +119,16 @@ class Access:
     def at_home(self) -> bool:
         """Whether the API is the provider's own, and not that of another server."""
         home = str(urlsplit(self.provider.address).hostname)
-        host = str(urlsplit(self._address()[0]).hostname)
+        host = str(urlsplit(self._address()[0].reveal()).hostname)
         # A region may have a host of its own below it.
         return host == home or host.endswith(f".{home}")
 
-    def _address(self) -> tuple[str, str]:
-        if self.base_url is not None:
-            return self.base_url, "base_url"
+    def _address(self) -> tuple[Secret, str]:
+        if self._base_url is not None:
+            return self._base_url, "base_url"
         variable = self.provider.address_variable
         address = os.environ.get(variable, "").strip() or self.provider.address
-        return address, f"the environment variable {variable}"
+        return Secret(address), f"the environment variable {variable}"
 
     def line(self, label: str) -> Line:
         """
@@ -137,16 +142,19 @@ class Access:
         """
         provider = self.provider
         address, address_from = self._address()
-        if problem := _address_problem(address):
+        if problem := _address_problem(address.reveal()):
             raise ModelError(f"{label} cannot be asked: {address_from} {problem}")
-        address, userinfo = _without_userinfo(address)
         headers = {name: Secret(text) for name, text in provider.headers.items()}
-        if userinfo is not None:
-            headers["authorization"] = userinfo
+        basic = _basic(address.reveal())
+        if basic is not None:
+            headers["authorization"] = basic
         headers.update(self._headers)
         key, key_from = self._find_key()
-        if provider.key_header in headers and (key is None or provider.key_header in self._headers):
-            key_from = "headers=" if provider.key_header in self._headers else "base_url"
+        if provider.key_header in self._headers:
+            key_from = "headers="
+        elif basic is not None and (key is None or self._key is None):
+            # What is in the environment is for the provider, or for whoever asks for a key.
+            key, key_from = None, address_from
         elif key is not None:
             if not key.sendable or " " in key.reveal():
                 raise ModelError(
@@ -159,20 +167,25 @@ class Access:
                 f"{label} has no key. Set the environment variable {provider.key_variable}, or pass api_key=."
             )
         return Line(
-            address=address,
+            address=_without_userinfo(address.reveal()),
             headers=headers,
-            key_from=key_from if provider.key_header in headers else None,
-            hidden=self._hidden(key),
+            key_from=key_from if basic is not None or provider.key_header in headers else None,
+            hidden=self._hidden(key, address, headers),
         )
 
-    def _hidden(self, key: Secret | None) -> tuple[Secret, ...]:
+    def _hidden(
+        self, key: Secret | None, address: Secret, headers: Mapping[str, Secret]
+    ) -> tuple[Secret, ...]:
         texts = [] if key is None else [key.reveal()]
-        for name, secret in self._headers.items():
+        for name, secret in headers.items():
             if any(word in name for word in _SECRET_HEADERS):
                 # The last word of "Bearer KEY" is a secret by itself.
                 texts += [secret.reveal(), *secret.reveal().split()[1:]]
+        texts += _secrets_in(address.reveal())
+        for name in _PROXY_VARIABLES:
+            texts += _secrets_in(os.environ.get(name, ""))
         # The longest first: none is left in part because another one is a part of it.
-        texts = sorted((text for text in texts if len(text) >= SHORTEST_HIDDEN), key=len, reverse=True)
+        texts = sorted({text for text in texts if len(text) >= SHORTEST_HIDDEN}, key=len, reverse=True)
         return tuple(map(Secret, texts))
 
     def _find_key(self) -> tuple[Secret | None, str]:
@@ -185,14 +198,37 @@ class Access:
         return (Secret(text) if text else None), key_from
 
 
-def _without_userinfo(address: str) -> tuple[str, Secret | None]:
-    """Take a user and a password out of an address, which httpx logs; they are sent as a header."""
+def _userinfo(address: str) -> str:
+    """Give an address's user and password, or nothing."""
+    return urlsplit(address).netloc.rpartition("@")[0]
+
+
+def _basic(address: str) -> Secret | None:
+    """Give the header that says an address's user and password."""
+    userinfo = unquote(_userinfo(address))
+    return Secret(f"Basic {b64encode(userinfo.encode()).decode()}") if userinfo else None
+
+
+def _without_userinfo(address: str) -> str:
+    """Give an address as it may be logged, as httpx does."""
     parts = urlsplit(address)
-    userinfo, at, host = parts.netloc.rpartition("@")
-    if not at:
-        return address, None
-    basic = b64encode(unquote(userinfo).encode()).decode()
-    return urlunsplit(parts._replace(netloc=host)), Secret(f"Basic {basic}")
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
+
+
+def _secrets_in(address: str) -> Iterable[str]:
+    """Give what may be a secret in an address: its password, and what its query says but for a version."""
+    try:
+        userinfo, query = _userinfo(address), urlsplit(address).query
+    except ValueError:
+        return
+    # Without a colon, it is the user that is the key.
+    secret = userinfo.partition(":")[2] or userinfo
+    yield from (userinfo, secret, unquote(secret))
+    for field in query.split("&"):
+        name, _, written = field.partition("=")
+        if "version" not in name.lower():
+            yield written
+            yield from (value for _, value in parse_qsl(field))
 
 
 def _sendable(text: str) -> bool:
@@ -251,4 +287,5 @@ class Line:
         """Put ``…`` in place of each secret in *text*."""
         for secret in self.hidden:
             text = text.replace(secret.reveal(), "…")
-        return text
+        # A client of the user's may have a proxy with a password.
+        return _USERINFO.sub("…@", text)

@@ -5,15 +5,26 @@ OpenAI's Chat Completions API, which many other servers speak too.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import attrs
 
+from june._text import short_repr
 from june.messages import FinishReason, Message, Request, Response, Usage
 from june.sdk import _strict
 from june.sdk._access import Access
 from june.sdk._failures import broken
-from june.sdk._requests import check_assistant, given, image_url, in_call_order, keep, kept, tool_choice
+from june.sdk._requests import (
+    check_assistant,
+    given,
+    image_url,
+    in_call_order,
+    instructions_of,
+    keep,
+    kept,
+    tool_choice,
+)
 from june.sdk._streams import Part, Parts
 from june.sdk._values import count, items, mapping, number, text
 
@@ -21,6 +32,9 @@ API = "chat"
 
 _REASONS: dict[str, FinishReason] = {
     "stop": "stop",
+    "eos": "stop",  # Together's
+    "eos_token": "stop",  # that of TGI, as is the next
+    "stop_sequence": "stop",
     "tool_calls": "tool_calls",
     "function_call": "tool_calls",
     "length": "length",
@@ -31,13 +45,10 @@ _REASONS: dict[str, FinishReason] = {
     "refusal": "refusal",
 }
 """
-Finish reasons of servers that speak the API.
+Finish reasons of whole answers, of OpenAI and of servers that speak its API.
 
-One that is not here ends an answer like ``stop``: it came with a whole answer.
+Any other one, as ``error`` or ``abort``, ends an answer that is not whole.
 """
-
-_WRONG = frozenset({"error", "abort", "insufficient_system_resource"})
-"""Finish reasons of an answer that went wrong: Mistral's and OpenRouter's, vLLM's, and DeepSeek's."""
 
 
 @attrs.frozen
@@ -56,12 +67,18 @@ class Chat:
     access: Access
 
     path = "/chat/completions"
-    # Without it a stream has no usage, and Mistral, for one, refuses it.
-    optional: ClassVar = {"stream_options": ("stream_options", "include_usage")}
+    optional: ClassVar = {
+        # Without it a stream has no usage, and Mistral, for one, refuses it.
+        "stream_options": ("stream_options", "include_usage"),
+        # Many servers know no schemas, or not for all of their models.
+        "response_format": ("response_format", "json_schema"),
+    }
 
-    def body(self, request: Request) -> dict[str, Any]:
+    def body(self, request: Request, refused: frozenset[str] = frozenset()) -> dict[str, Any]:
         """
         Make a request's body.
+
+        Where *refused* has the schema's field, the instructions ask for it.
 
         Raises:
             ModelError: If the API has no way to ask for it.
@@ -69,7 +86,8 @@ class Chat:
         settings = request.settings
         # OpenAI's models that think refuse max_tokens, and many other servers do not know its successor.
         limit = "max_completion_tokens" if self.access.at_home else "max_tokens"
-        body: dict[str, Any] = {"model": self.model, "messages": self._messages(request)}
+        instructions = instructions_of(request, schema="response_format" in refused)
+        body: dict[str, Any] = {"model": self.model, "messages": self._messages(request, instructions)}
         body |= given(
             temperature=settings.temperature,
             top_p=settings.top_p,
@@ -110,10 +128,10 @@ class Chat:
         body["stream_options"] = {"include_usage": True}
         return {**body, **settings.extra, "stream": True}
 
-    def _messages(self, request: Request) -> list[dict[str, Any]]:
+    def _messages(self, request: Request, instructions: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
-        if request.instructions:
-            found.append({"role": "system", "content": request.instructions})
+        if instructions:
+            found.append({"role": "system", "content": instructions})
         for message in in_call_order(request.messages):
             if isinstance(message, Message):
                 found.append(self._message(message))
@@ -193,6 +211,18 @@ class ChatReader:
                 self._reason = text(choice.get("finish_reason")) or self._reason
         return added
 
+    def feed_whole(self, answer: Mapping[str, Any]) -> None:
+        choices = []
+        for choice in map(mapping, items(answer.get("choices"))):
+            message = mapping(choice.get("message"))
+            # Here nothing has a number, as nothing comes in pieces.
+            calls = [
+                {**mapping(call), "index": index}
+                for index, call in enumerate(items(message.get("tool_calls")))
+            ]
+            choices.append({**choice, "delta": {**message, "tool_calls": calls}})
+        self.feed({**answer, "choices": choices})
+
     def _delta(self, delta: Any) -> str:
         content, refusal = _content(delta.get("content")), text(delta.get("refusal"))
         if content:
@@ -219,14 +249,14 @@ class ChatReader:
         }
 
     def response(self) -> Response:
-        if self._reason in _WRONG:
-            raise broken(f"ended its answer with the finish reason {self._reason!r}")
+        reason = _REASONS.get(self._reason.lower())
+        if reason is None:
+            raise broken(f"ended its answer with the finish reason {short_repr(self._reason)}")
         calls, refusal, content = (
             self._parts.calls(),
             self._parts.joined("refusal"),
             self._parts.joined("text"),
         )
-        reason = _REASONS.get(self._reason.lower(), "stop")
         if reason in ("stop", "tool_calls"):
             # What there is counts: some servers end an answer with calls with "stop", or the other way round.
             reason = "tool_calls" if calls else "refusal" if refusal else "stop"

@@ -12,6 +12,7 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from math import isfinite
 from typing import Any
+from urllib.parse import urlsplit
 
 import attrs
 
@@ -26,6 +27,9 @@ LONGEST_ASKED = 300.0
 
 _WORDS = 600
 """How many characters of a provider's words are shown."""
+
+QUOTED = 100
+"""How many characters are shown of what is no provider's words."""
 
 _PASSING = frozenset({408, 409, 429})
 """Statuses below 500 of what may pass."""
@@ -72,6 +76,7 @@ class Failure:
         status: The HTTP status, or None where there was none.
         asked: How many seconds the server asks to wait, or None.
         cause: The exception that tells it, or None.
+        free: Whether it has cost nothing for certain, as no model has begun to answer.
     """
 
     said: str
@@ -80,6 +85,7 @@ class Failure:
     status: int | None = None
     asked: float | None = None
     cause: Exception | None = attrs.field(default=None, eq=False)
+    free: bool = False
 
 
 class Failed(Exception):
@@ -99,7 +105,7 @@ def of_status(status: int, headers: Mapping[str, str], body: str) -> Failure:
     """Judge an answer whose status is not 200."""
     message, kinds, field = words(body)
     if 300 <= status < 400 and "location" in headers:
-        message = f"it redirects to {headers['location']}"
+        message = f"it redirects to {_host(headers['location'])}"
     passes = status in _PASSING or status >= 500
     if not _QUOTAS.isdisjoint(kinds) or headers.get("x-should-retry") == "false":
         passes = False
@@ -109,6 +115,21 @@ def of_status(status: int, headers: Mapping[str, str], body: str) -> Failure:
         field=field,
         status=status,
         asked=asked_wait(headers),
+        free=True,
+    )
+
+
+def _host(location: str) -> str:
+    """Name the host of an address, whose other parts may have secrets, as a page to log in at has."""
+    try:
+        parts = urlsplit(location)
+        port = "" if parts.port is None else f":{parts.port}"
+    except ValueError:
+        return "what is no address"
+    return (
+        f"{parts.scheme or 'http'}://{parts.hostname}{port}"
+        if parts.hostname
+        else "another place on the same host"
     )
 
 

@@ -6,26 +6,30 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any, ClassVar
 from urllib.parse import unquote_to_bytes
 
 import attrs
 
+from june._text import short_repr
 from june.errors import ModelError
 from june.messages import FinishReason, Image, Message, Request, Response, ToolResult, Usage
 from june.sdk import _strict
+from june.sdk._failures import broken
 from june.sdk._requests import (
     cannot,
     check_assistant,
     given,
     image_data,
     in_call_order,
+    instructions_of,
     keep,
     kept,
     tool_choice,
 )
 from june.sdk._streams import Part, Parts
-from june.sdk._values import count, mapping, number, text, written
+from june.sdk._values import count, items, mapping, number, text
 
 API = "messages"
 
@@ -54,10 +58,6 @@ _BUDGETS = {"minimal": 1024, "low": 4096, "medium": 8192, "high": 16_384}
 
 _LEAST_BUDGET = 1024
 
-_IN_WORDS = """\
-Answer with one JSON value and nothing else: no text around it, no code fence. It must fit this JSON schema:
-{schema}"""
-
 _REASONS: dict[str, FinishReason] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
@@ -66,11 +66,10 @@ _REASONS: dict[str, FinishReason] = {
     "model_context_window_exceeded": "length",
     "refusal": "refusal",
 }
-"""
-Stop reasons.
+"""Stop reasons of whole answers; any other one ends an answer that is not whole."""
 
-One that is not here ends an answer like ``end_turn``: it came with a whole answer.
-"""
+_FAILED = "The tool failed, and did not say why."
+"""What a failed tool that has nothing to say is made to say, as the API wants it to say something."""
 
 
 @attrs.frozen
@@ -89,7 +88,7 @@ class Messages:
     path = "/v1/messages"
     optional: ClassVar[dict[str, tuple[str, ...]]] = {}
 
-    def body(self, request: Request) -> dict[str, Any]:
+    def body(self, request: Request, refused: frozenset[str] = frozenset()) -> dict[str, Any]:
         """
         Make a request's body.
 
@@ -105,14 +104,13 @@ class Messages:
             "max_tokens": max_tokens,
             "messages": self._messages(request),
         }
-        instructions, output_config = [request.instructions], {}
-        if request.output is not None:
-            if _BEFORE_SCHEMAS.search(self.model) or not _strict.fits(request.output, _strict.ANTHROPIC):
-                instructions.append(_IN_WORDS.format(schema=written(request.output)))
-            else:
-                output_config["format"] = {"type": "json_schema", "schema": request.output}
-        if any(instructions):
-            body["system"] = "\n\n".join(filter(None, instructions))
+        output_config: dict[str, Any] = {}
+        schema = request.output
+        new = not _BEFORE_SCHEMAS.search(self.model)
+        if schema is not None and new and _strict.fits(schema, _strict.ANTHROPIC):
+            output_config["format"] = {"type": "json_schema", "schema": schema}
+        if instructions := instructions_of(request, schema="format" not in output_config):
+            body["system"] = instructions
         body |= given(
             temperature=settings.temperature,
             top_p=settings.top_p,
@@ -165,36 +163,44 @@ class Messages:
         return {**chosen, "disable_parallel_tool_use": True} if one else chosen
 
     def _messages(self, request: Request) -> list[dict[str, Any]]:
+        """Give the messages; the API refuses texts that are blank, and messages without anything."""
         found: list[dict[str, Any]] = []
         for message in in_call_order(request.messages):
             if isinstance(message, Message):
-                found.append(self._message(message))
+                role, content = message.role, self._message(message)
             elif isinstance(message, Response):
-                content = kept(message, API, self.model) or _answer(message)
-                # An answer without content is refused.
-                if content:
-                    found.append({"role": "assistant", "content": content})
+                role, content = "assistant", kept(message, API, self.model) or _answer(message)
             else:
-                found.append({"role": "user", "content": list(map(_result, message))})
+                role, content = "user", list(map(_result, message))
+            content = [block for block in content if block.get("type") != "text" or block["text"].strip()]
+            if content:
+                plain = isinstance(message, Message) and len(content) == 1 and content[0]["type"] == "text"
+                found.append({"role": role, "content": content[0]["text"] if plain else content})
+        if found and found[-1]["role"] == "assistant":
+            found[-1]["content"] = _to_go_on_with(found[-1]["content"])
         return found
 
-    def _message(self, message: Message) -> dict[str, Any]:
+    def _message(self, message: Message) -> list[dict[str, Any]]:
         if message.role == "assistant":
             check_assistant(message, self.label)
-            return {"role": "assistant", "content": message.text}
-        if len(message.content) == 1 and isinstance(message.content[0], str):
-            return {"role": "user", "content": message.content[0]}
-        return {
-            "role": "user",
-            "content": [
-                {"type": "text", "text": part} if isinstance(part, str) else _image(part)
-                for part in message.content
-            ],
-        }
+            return [_text(message.text)]
+        return [_text(part) if isinstance(part, str) else _image(part) for part in message.content]
 
     def reader(self) -> MessagesReader:
         """Give what reads an answer."""
         return MessagesReader(self.model, self.label)
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _to_go_on_with(content: str | list[dict[str, Any]]) -> str | list[dict[str, Any]]:
+    """Give the beginning of an answer, which must not end in a space."""
+    if isinstance(content, str):
+        return content.rstrip()
+    *others, last = content
+    return [*others, _text(last["text"].rstrip())] if last.get("type") == "text" else content
 
 
 def _image(image: Image) -> dict[str, Any]:
@@ -215,14 +221,14 @@ def _image(image: Image) -> dict[str, Any]:
 def _result(result: ToolResult) -> dict[str, Any]:
     block: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.id, "content": result.content}
     if result.is_error:
-        block["is_error"] = True
+        block |= {"content": result.content if result.content.strip() else _FAILED, "is_error": True}
+    elif not result.content.strip():
+        del block["content"]
     return block
 
 
 def _answer(response: Response) -> list[dict[str, Any]]:
-    content: list[dict[str, Any]] = []
-    if response.text:
-        content.append({"type": "text", "text": response.text})
+    content = [_text(response.text)]
     for call in response.tool_calls:
         content.append(_tool_use(Part(kind="call", id=call.id, name=call.name, pieces=[call.arguments])))
     return content
@@ -248,7 +254,8 @@ class MessagesReader:
 
     @property
     def whole(self) -> bool:
-        return self.over and bool(self._reason)
+        # What comes after it says only that the stream ends.
+        return bool(self._reason)
 
     @property
     def usage(self) -> Usage:
@@ -280,6 +287,13 @@ class MessagesReader:
         elif event == "message_stop":
             self.over = True
         return ""
+
+    def feed_whole(self, answer: Mapping[str, Any]) -> None:
+        self.feed({"type": "message_start", "message": answer})
+        for index, block in enumerate(items(answer.get("content"))):
+            self.feed({"type": "content_block_start", "index": index, "content_block": block})
+        self.feed({"type": "message_delta", "delta": answer})
+        self.feed({"type": "message_stop"})
 
     def _count(self, usage: Any) -> None:
         # Later counts are of the whole answer, and leave out what has not changed.
@@ -326,12 +340,14 @@ class MessagesReader:
                 f"{self._label} paused in the middle of its answer (stop_reason 'pause_turn'), which only "
                 "tools of the provider's own make it do, and June does not go on from there"
             )
+        if self._reason not in _REASONS:
+            raise broken(f"ended its answer with the stop reason {short_repr(self._reason)}")
         for part in self._parts.ordered("call"):
             if not part.text.strip() and part.data.get("input"):
                 # A whole block at once.
                 part.pieces = [json.dumps(part.data["input"])]
         calls, content = self._parts.calls(), self._parts.joined("text")
-        reason = _REASONS.get(self._reason, "stop")
+        reason = _REASONS[self._reason]
         if reason in ("stop", "tool_calls"):
             reason = "tool_calls" if calls else "stop"
         blocks = [block for part in self._parts.ordered() if (block := _block(part))]
@@ -346,9 +362,9 @@ class MessagesReader:
 
 
 def _block(part: Part) -> dict[str, Any] | None:
-    """Give a part as it goes back; an empty text does not."""
+    """Give a part as it goes back; a blank text does not."""
     if part.kind == "text":
-        return {"type": "text", "text": part.text} if part.text else None
+        return _text(part.text) if part.text.strip() else None
     if part.kind == "call":
         return _tool_use(part)
     if part.kind == "thinking":

@@ -6,32 +6,93 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from itertools import chain, count
+from math import inf
 from typing import Any
+
+import attrs
 
 from june._text import near
 from june.errors import ModelError
 from june.messages import Image, Message, Request, Response, ToolResult
+from june.sdk._values import items, mapping, text, written
+
+_IN_WORDS = """\
+Answer with one JSON value and nothing else: no text around it, no code fence. It must fit this JSON schema:
+{schema}"""
+
+
+def instructions_of(request: Request, *, schema: bool) -> str:
+    """
+    Give a request's instructions, or nothing if they are blank.
+
+    Args:
+        request: The request.
+        schema: Whether they are to ask for an answer that fits its schema, if it has one.
+    """
+    told = [request.instructions]
+    if schema and request.output is not None:
+        told.append(_IN_WORDS.format(schema=written(request.output)))
+    return "\n\n".join(filter(str.strip, told))
 
 
 def in_call_order(
     messages: Sequence[Message | Response | ToolResult],
 ) -> list[Message | Response | list[ToolResult]]:
-    """Put the results that follow each answer together, in the order of its calls."""
+    """
+    Put the results that follow each answer together, in the order of its calls.
+
+    Where calls have the same id, as with servers that count them anew in each answer, all but the first get
+    others: an API may refuse an id that comes twice.
+    """
     ordered: list[Message | Response | list[ToolResult]] = []
-    places: dict[str, int] = {}
+    taken: set[str] = set()
+    # The calls of the last answer: their places and their ids, by the ids that they came with.
+    calls: dict[str, list[tuple[float, str]]] = {}
+    results: list[tuple[float, ToolResult]] = []
     for message in messages:
         if not isinstance(message, ToolResult):
-            ordered.append(message)
+            results = []
             if isinstance(message, Response):
-                places = {call.id: place for place, call in enumerate(message.tool_calls)}
-        elif ordered and isinstance(ordered[-1], list):
-            ordered[-1].append(message)
-        else:
-            ordered.append([message])
-    for results in ordered:
-        if isinstance(results, list):
-            results.sort(key=lambda result: places.get(result.id, len(places)))
+                message, calls = _with_own_ids(message, taken)
+            ordered.append(message)
+            continue
+        waiting = calls.get(message.id) or [(inf, message.id)]
+        place, id = waiting.pop(0) if len(waiting) > 1 else waiting[0]
+        if not results:
+            ordered.append([])
+        results.append((place, attrs.evolve(message, id=id)))
+        results.sort(key=lambda result: result[0])
+        ordered[-1] = [result for _, result in results]
     return ordered
+
+
+def _with_own_ids(response: Response, taken: set[str]) -> tuple[Response, dict[str, list[tuple[float, str]]]]:
+    """Give an answer whose calls have ids that no other has, and its calls as `in_call_order` wants them."""
+    found: dict[str, list[tuple[float, str]]] = {}
+    calls = []
+    for place, call in enumerate(response.tool_calls):
+        # The same each time, so that a conversation begins as it did, which providers remember.
+        others = (f"{call.id}_{number}" for number in count(2))
+        id = next(id for id in chain([call.id], others) if id not in taken)
+        taken.add(id)
+        found.setdefault(call.id, []).append((place, id))
+        calls.append(attrs.evolve(call, id=id))
+    changed = {old: new[0][1] for old, new in found.items() if new[0][1] != old}
+    raw = response.raw
+    if changed and isinstance(raw, Mapping):
+        raw = {**raw, "answer": _renamed(raw.get("answer"), changed)}
+    return attrs.evolve(response, tool_calls=tuple(calls), raw=raw), found
+
+
+def _renamed(answer: Any, ids: Mapping[str, str]) -> Any:
+    """Give what an API wants back of an answer, with other ids of calls."""
+    if isinstance(answer, Mapping):
+        return {**answer, "tool_calls": _renamed(answer.get("tool_calls"), ids)}
+    return [
+        {**item, **{name: ids[item[name]] for name in ("id", "call_id") if text(item.get(name)) in ids}}
+        for item in map(mapping, items(answer))
+    ]
 
 
 def image_url(image: Image) -> str:

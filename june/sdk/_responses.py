@@ -4,18 +4,22 @@ OpenAI's Responses API.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import attrs
 
+from june._text import short_repr
 from june.messages import FinishReason, Message, Request, Response, ToolResult, Usage
 from june.sdk import _strict
+from june.sdk._failures import broken
 from june.sdk._requests import (
     cannot,
     check_assistant,
     given,
     image_url,
     in_call_order,
+    instructions_of,
     keep,
     kept,
     tool_choice,
@@ -24,6 +28,13 @@ from june.sdk._streams import Parts
 from june.sdk._values import count, items, mapping, number, text
 
 API = "responses"
+
+_INCOMPLETE: dict[str, FinishReason] = {
+    "max_output_tokens": "length",
+    "content_filter": "content_filter",
+    "": "length",
+}
+"""Why an answer may be incomplete; where no reason is given, there is most likely a limit that it has met."""
 
 
 @attrs.frozen
@@ -43,10 +54,14 @@ class Responses:
     label: str
 
     path = "/responses"
-    # Models that do not think refuse it.
-    optional: ClassVar = {"include": ("encrypted content is not supported", "reasoning.encrypted_content")}
+    optional: ClassVar = {
+        # Models that do not think refuse it.
+        "include": ("encrypted content is not supported", "reasoning.encrypted_content"),
+        # Older models cannot be held to a schema.
+        "text": ("text.format", "json_schema"),
+    }
 
-    def body(self, request: Request) -> dict[str, Any]:
+    def body(self, request: Request, refused: frozenset[str] = frozenset()) -> dict[str, Any]:
         """
         Make a request's body.
 
@@ -59,8 +74,8 @@ class Responses:
                 instead = "Leave it out, or pass api='chat' to openai()"
                 raise cannot(self.label, name, "the Responses API", instead)
         body: dict[str, Any] = {"model": self.model, "input": self._input(request)}
-        if request.instructions:
-            body["instructions"] = request.instructions
+        if instructions := instructions_of(request, schema="text" in refused):
+            body["instructions"] = instructions
         body |= given(
             temperature=settings.temperature,
             top_p=settings.top_p,
@@ -103,7 +118,8 @@ class Responses:
             if isinstance(message, Message):
                 found.append(self._message(message))
             elif isinstance(message, Response):
-                found += self._answer(message)
+                # What is stored, the API finds by its id.
+                found += self._answer(message, stored=request.settings.extra.get("store") is True)
             else:
                 found += map(_result, message)
         return found
@@ -122,10 +138,10 @@ class Responses:
         ]
         return {"role": "user", "content": parts}
 
-    def _answer(self, response: Response) -> list[dict[str, Any]]:
+    def _answer(self, response: Response, stored: bool) -> list[dict[str, Any]]:
         own = kept(response, API, self.model)
         if own is not None:
-            return list(own)
+            return list(own) if stored else _without_empty_thoughts(own)
         found: list[dict[str, Any]] = []
         if response.text:
             found.append({"role": "assistant", "content": response.text})
@@ -138,6 +154,22 @@ class Responses:
     def reader(self) -> ResponsesReader:
         """Give what reads an answer."""
         return ResponsesReader(self.model)
+
+
+def _without_empty_thoughts(answer: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """
+    Leave out thoughts that came without what they hold: the API would look for them where nothing is stored.
+
+    It would look for those that belong to the other items, too, if these came with their ids.
+    """
+    empty = [item for item in answer if item.get("type") == "reasoning" and not item.get("encrypted_content")]
+    if not empty:
+        return answer
+    return [
+        item if item.get("type") == "reasoning" else {name: item[name] for name in item if name != "id"}
+        for item in answer
+        if item not in empty
+    ]
 
 
 def _result(result: ToolResult) -> dict[str, Any]:
@@ -155,7 +187,7 @@ class ResponsesReader:
         self._parts = Parts()
         self._done: dict[int, Any] = {}
         self._final: dict[str, Any] = {}
-        self._cut = False
+        self._status = ""
 
     @property
     def whole(self) -> bool:
@@ -198,16 +230,25 @@ class ResponsesReader:
             )
         if event in ("response.completed", "response.incomplete"):
             self._final = dict(response)
-            self._cut = event == "response.incomplete" or response.get("status") == "incomplete"
+            self._status = text(response.get("status")) or event.removeprefix("response.")
             self.over = True
 
+    def feed_whole(self, answer: Mapping[str, Any]) -> None:
+        if text(answer.get("status")) in ("completed", "incomplete"):
+            self.feed({"type": f"response.{answer['status']}", "response": answer})
+
     def response(self) -> Response:
+        if self._status not in ("completed", "incomplete"):
+            raise broken(f"ended its answer with the status {short_repr(self._status)}")
         output, parts = self._finished()
         calls, refusal = parts.calls(), parts.joined("refusal")
         reason: FinishReason = "tool_calls" if calls else "refusal" if refusal else "stop"
-        if self._cut:
-            why = mapping(self._final.get("incomplete_details")).get("reason")
-            reason = "content_filter" if why == "content_filter" else "length"
+        if self._status == "incomplete":
+            why = text(mapping(self._final.get("incomplete_details")).get("reason"))
+            cut = _INCOMPLETE.get(why)
+            if cut is None:
+                raise broken(f"ended its answer as incomplete, with the reason {short_repr(why)}")
+            reason = cut
         return Response(
             text=refusal if reason == "refusal" else parts.joined("text"),
             tool_calls=calls,

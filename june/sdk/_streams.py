@@ -9,7 +9,9 @@ them as they come, and is where all three APIs' answers are put together.
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+import zlib
+from codecs import BOM_UTF8, getincrementaldecoder
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
@@ -18,13 +20,20 @@ import attrs
 import trio
 
 from june.messages import Response, ToolCall, Usage
+from june.sdk._failures import broken
+from june.sdk._values import whole_characters
 
 if TYPE_CHECKING:
     import httpx
-    from httpx_sse import ServerSentEvent
 
 END_SECONDS = 1.0
 """How long a stream may go on after the answer's end before its connection is given up."""
+
+_END_BYTES = 65_536
+"""How much of it is read meanwhile."""
+
+_TELLING = len("retry:")
+"""How many characters tell what a body is."""
 
 
 class Reader(Protocol):
@@ -49,6 +58,9 @@ class Reader(Protocol):
     def feed(self, data: dict[str, Any]) -> str:
         """Take an event, and give the text that it adds to the answer."""
 
+    def feed_whole(self, answer: Mapping[str, Any]) -> None:
+        """Take an answer that came at once, as the API sends it where no stream is asked for."""
+
     def response(self) -> Response:
         """
         Give the answer, which must be whole.
@@ -60,39 +72,160 @@ class Reader(Protocol):
 
 
 @asynccontextmanager
-async def events(response: httpx.Response) -> AsyncIterator[AsyncIterator[ServerSentEvent]]:
+async def pieces(response: httpx.Response) -> AsyncIterator[AsyncIterator[bytes]]:
     """
-    Read the server-sent events of an answer, which is left by an exception if it cannot be used.
+    Read the body of an answer, which is left by an exception if it cannot be used.
 
-    A connection whose stream has been read to its end can be used again, and is given up otherwise.
+    A connection whose body has been read to its end can be used again, and is given up otherwise.
     """
-    from httpx_sse import EventSource
-
-    source = EventSource(response).aiter_sse()
+    body = _Body(response)
     seconds = 0.0
     try:
-        yield source
+        yield body
         seconds = END_SECONDS
     finally:
-        await _finish(source, seconds)
+        await _finish(body.source, seconds)
 
 
-async def _finish(source: AsyncIterator[ServerSentEvent], seconds: float) -> None:
+class _Body:
     """
-    Run a stream's generators to their ends.
+    The pieces of a body.
 
-    They are nested eight deep in httpx and httpcore, and closing the outermost one leaves the others to the
+    They are decompressed here, as a generator of httpx's that does so and fails would leave those within it.
+
+    Attributes:
+        source: The pieces as they came.
+    """
+
+    def __init__(self, response: httpx.Response) -> None:
+        import httpx
+
+        self._encoding = response.headers.get("content-encoding", "identity").strip().lower()
+        try:
+            # A hook of the user's client has read it, and so it is decompressed.
+            _ = response.content
+            self._encoding = "identity"
+            self.source = response.aiter_bytes()
+        except httpx.ResponseNotRead:
+            self.source = response.aiter_raw()
+        # With a header of either kind.
+        self._decompressor = zlib.decompressobj(32 + zlib.MAX_WBITS)
+
+    def __aiter__(self) -> _Body:
+        return self
+
+    async def __anext__(self) -> bytes:
+        """
+        Give the next piece.
+
+        Raises:
+            Failed: If it cannot be decompressed.
+        """
+        piece = await anext(self.source)
+        if self._encoding == "identity":
+            return piece
+        try:
+            return self._decompressor.decompress(piece)
+        except zlib.error:
+            raise broken(
+                f"compressed its answer in a way that cannot be undone (content-encoding {self._encoding!r})"
+            ) from None
+
+
+async def _finish(source: AsyncIterator[bytes], seconds: float) -> None:
+    """
+    Run a body's generators to their ends.
+
+    They are nested several deep in httpx and httpcore, and closing the outermost one leaves the others to the
     garbage collector, of which trio warns. What is raised in the innermost one ends them all.
     """
     import httpx
 
-    with trio.move_on_after(seconds):
+    size = 0
+    with trio.move_on_after(seconds) as scope:
         try:
-            async for _ in source:
-                pass
+            async for piece in source:
+                size += len(piece)
+                if size > _END_BYTES:
+                    scope.cancel()
         except httpx.HTTPError:
             # What there was to know is known.
             pass
+
+
+async def fill(body: bytearray, source: AsyncIterator[bytes], most: int) -> None:
+    """Read a body on, to its end or until there are more than *most* bytes."""
+    while len(body) <= most:
+        piece = await anext(source, None)
+        if piece is None:
+            break
+        body += piece
+
+
+async def beginning(source: AsyncIterator[bytes]) -> bytes:
+    """Read as much of a body as tells what it is."""
+    start = b""
+    async for piece in source:
+        start += piece
+        told = start.removeprefix(BOM_UTF8).strip()
+        if len(told) >= _TELLING or b"\n" in told:
+            break
+    return start
+
+
+def is_json(start: bytes) -> bool:
+    """Whether a body is a JSON object, by its beginning."""
+    return start.removeprefix(BOM_UTF8).lstrip().startswith(b"{")
+
+
+def is_stream(start: bytes, media_type: str) -> bool:
+    """
+    Whether a body is a stream of events.
+
+    Some servers send one under another type, or under its type something else.
+    """
+    if media_type == "text/event-stream":
+        return not is_json(start)
+    return start.removeprefix(BOM_UTF8).lstrip().startswith((b"data:", b"event:", b"id:", b"retry:", b":"))
+
+
+class Events:
+    """Puts the pieces of a stream of server-sent events together."""
+
+    def __init__(self) -> None:
+        # It is UTF-8 whatever its content type says, and may begin with the mark for that.
+        self._decoder = getincrementaldecoder("utf-8-sig")("replace")
+        self._line = ""
+        self._returned = False
+        self._data: list[str] = []
+
+    def feed(self, piece: bytes) -> list[str]:
+        """Take a piece, and give the data of the events that end in it; an event without data is none."""
+        text = self._decoder.decode(piece)
+        if not text:
+            return []
+        if self._returned:
+            # The other half of a line's end.
+            text = text.removeprefix("\n")
+        self._returned = text.endswith("\r")
+        if "\r" in text:
+            text = text.replace("\r\n", "\n").replace("\r", "\n")
+        *lines, self._line = (self._line + text).split("\n")
+        found = []
+        for line in lines:
+            if not line:
+                if self._data:
+                    found.append("\n".join(self._data))
+                    self._data = []
+                continue
+            field, _, value = line.partition(":")
+            if field == "data":
+                self._data.append(value.removeprefix(" "))
+        return found
+
+    def end(self) -> list[str]:
+        """Give what `feed` has not given yet; some servers leave out the empty line after the last event."""
+        return self.feed(b"\n\n")
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -121,13 +254,8 @@ class Part:
     @property
     def text(self) -> str:
         """Its pieces, joined."""
-        text = "".join(self.pieces)
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            # A character beyond 16 bits whose halves came in two pieces.
-            text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-        return text
+        # The halves of a character beyond 16 bits may have come in two pieces.
+        return whole_characters("".join(self.pieces))
 
     @property
     def arguments(self) -> str:

@@ -51,3 +51,20 @@ def _plain(value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise TypeError(f"a value of type {type(value).__qualname__} cannot be written")
     return dict(value)
+
+
+def whole_characters(text: str) -> str:
+    """
+    Put halves of characters beyond 16 bits together, and U+FFFD in place of those that are alone.
+
+    JSON and Python's texts may have such halves, and UTF-8 cannot.
+
+    Example:
+        >>> whole_characters("\\ud83c\\udfba"), whole_characters("half: \\ud83c")
+        ('🎺', 'half: �')
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text

@@ -50,7 +50,8 @@ def anthropic(
         name: The model's name, as Anthropic has it.
 
         base_url: The API's address, without ``/v1``. None takes ``ANTHROPIC_BASE_URL`` from the environment,
-            or Anthropic's own.
+            or Anthropic's own. Where it has a user and a password, these say who asks, and a key from the
+            environment is not sent.
 
         api_key: The key. None takes ``ANTHROPIC_API_KEY`` from the environment when the model is asked. Where
             there is none, a server other than Anthropic's own is asked without one.
@@ -61,7 +62,8 @@ def anthropic(
 
         headers: More headers for each request.
 
-        client: The HTTP client to use; it is not closed. None takes that of the run.
+        client: The HTTP client to use; it is not closed, and its connections belong to the event loop that
+            it was first used in. None takes that of the run. No client follows redirections here.
 
     Returns:
         The model. Of the above only *name* is in cache keys.

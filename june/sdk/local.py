@@ -9,15 +9,19 @@ port that is free, and answers nobody who does not know the key that it was star
 from __future__ import annotations
 
 import atexit
+import errno
 import importlib.util
 import json
 import os
 import secrets
+import stat
 import subprocess
 import sys
 import tempfile
 import threading
-from concurrent.futures import Future
+from collections.abc import Iterator
+from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from hashlib import blake2b, file_digest
 from pathlib import Path
 from typing import IO, Any
@@ -30,6 +34,7 @@ from june._digests import digest
 from june._text import short_repr
 from june.errors import ModelError
 from june.messages import Request, Response
+from june.models import check_allowed
 from june.sdk.openai import openai
 
 __all__ = ["LocalModel", "local"]
@@ -73,7 +78,8 @@ def local(
 
     Returns:
         The model. In cache keys are the file's name and what it holds, not where it is, and the template. To
-        know what the file holds, all of it is read once in each process, beginning now, in a thread.
+        know what the file holds, all of it is read once in each process, beginning now, in a thread. A file
+        that changes is loaded anew, and does not answer a step whose key was made before.
 
     Raises:
         ValueError: If an argument is of no use.
@@ -114,9 +120,14 @@ class LocalModel:
         self._path = path
         self._serving = serving
         self._server: _Server | None = None
-        if path.exists():
+        # What the file held when a key was made of it.
+        self._keyed: str | None = None
+        try:
             # Most likely it will be asked for, and then it is better known already.
             _weights(path)
+        except OSError:
+            # It may come yet.
+            pass
 
     @property
     def name(self) -> str:
@@ -133,15 +144,27 @@ class LocalModel:
         """
         template = self._serving.template
         try:
-            key = {"provider": "local", "model": self.name, "weights": _weights(self._path).result()}
+            self._keyed = _weights(self._path).result()
         except OSError as error:
             raise ModelError(f"{self!r} has no weights: {error}") from error
+        key = {"provider": "local", "model": self.name, "weights": self._keyed}
         if template is not None:
             key["template"] = digest(template.encode("utf-8", "surrogatepass")).hex()
         return key
 
     def __june_key__(self) -> object:
         return self.settings_key
+
+    async def __june_prepare__(self) -> None:
+        """Wait until it is known what the file holds, in a thread; the step's key says it if it cannot be."""
+        try:
+            weights = _weights(self._path)
+        except OSError:
+            return
+        if not weights.done():
+            await trio.to_thread.run_sync(
+                wait, [weights], limiter=trio.CapacityLimiter(1), abandon_on_cancel=True
+            )
 
     def __repr__(self) -> str:
         return f"local({self.name!r})"
@@ -155,6 +178,7 @@ class LocalModel:
         """
         import httpx
 
+        check_allowed(self, None)
         server = await self._serve()
         # What is asked here goes to no proxy. A client costs next to nothing, and one for all would have to
         # belong to a run.
@@ -169,7 +193,8 @@ class LocalModel:
                 client=client,
             )
             try:
-                return await model.respond(request)
+                with server.answering():
+                    return await model.respond(request)
             except ModelError as error:
                 said = str(error).replace(repr(model), repr(self), 1)
                 if server.ended:
@@ -178,7 +203,7 @@ class LocalModel:
 
     async def _serve(self) -> _Server:
         server = self._server
-        if server is None or server.ended or server.outdated:
+        if server is None or server.ended or server.outdated or not server.listens:
             # Not one of the threads that trio gives out: as many as wait here may be all of them.
             server = await trio.to_thread.run_sync(
                 self._start, limiter=trio.CapacityLimiter(1), abandon_on_cancel=True
@@ -189,19 +214,47 @@ class LocalModel:
         """Find or start a server; this takes as long as loading the weights does."""
         if importlib.util.find_spec("xllamacpp") is None:
             raise ModelError(f"{self!r} needs llama.cpp; pip install june-steps[local]")
-        try:
-            stamp = _stamp(self._path)
-        except OSError as error:
-            raise ModelError(f"{self!r} has no weights: {error}") from error
+        while True:
+            try:
+                stamp = _stamp(self._path)
+                changed = self._keyed is not None and self._keyed != _weights(self._path).result()
+            except OSError as error:
+                raise ModelError(f"{self!r} has no weights: {error}") from error
+            if changed:
+                raise ModelError(
+                    f"{self!r} has other weights than those in the step's key: the file has changed "
+                    "meanwhile. Run it again"
+                )
+            server = self._join(stamp)
+            failed = None
+            try:
+                server.wait(repr(self))
+            except ModelError as error:
+                failed = error
+            # Otherwise the file has changed meanwhile, and another request has started another server.
+            if self._server in (None, server):
+                if failed is not None:
+                    raise failed
+                return server
+
+    def _join(self, stamp: _Stamp) -> _Server:
+        """
+        Become a user of the server for a file's state, which is started if there is none.
+
+        Raises:
+            ModelError: If there can be no process.
+        """
         with _lock:
             server = _servers.get((stamp, self._serving))
             if server is None or server.ended:
-                server = _servers[stamp, self._serving] = _Server(self._path, stamp, self._serving)
+                try:
+                    server = _servers[stamp, self._serving] = _Server(self._path, stamp, self._serving)
+                except OSError as error:
+                    raise ModelError(f"{self!r} cannot be started: {error}") from error
             server.users.add(self)
             former, self._server = self._server, server
         if former is not None and former is not server:
-            former.leave(self)
-        server.wait(repr(self))
+            former.leave(self, finish=True)
         return server
 
     def close(self) -> None:
@@ -225,7 +278,16 @@ _digests: dict[_Stamp, Future[str]] = {}
 
 
 def _stamp(path: Path) -> _Stamp:
+    """
+    Look at a file.
+
+    Raises:
+        OSError: If there is none.
+    """
     found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        code = errno.EISDIR if stat.S_ISDIR(found.st_mode) else errno.EINVAL
+        raise OSError(code, os.strerror(code), str(path))
     return str(path), found.st_size, found.st_mtime_ns
 
 
@@ -242,14 +304,17 @@ def _weights(path: Path) -> Future[str]:
         if found is not None and not (found.done() and found.exception()):
             return found
         found = _digests[stamp] = Future()
-    threading.Thread(target=_digest_file, args=(path, found), name="june-weights", daemon=True).start()
+    threading.Thread(target=_digest_file, args=(path, stamp, found), name="june-weights", daemon=True).start()
     return found
 
 
-def _digest_file(path: Path, found: Future[str]) -> None:
+def _digest_file(path: Path, stamp: _Stamp, found: Future[str]) -> None:
     try:
         with path.open("rb") as file:
-            found.set_result(file_digest(file, lambda: blake2b(digest_size=16)).hexdigest())
+            held = file_digest(file, lambda: blake2b(digest_size=16)).hexdigest()
+        if _stamp(path) != stamp:
+            raise OSError(f"{str(path)!r} changed while it was read")
+        found.set_result(held)
     except BaseException as error:
         found.set_exception(error)
 
@@ -273,16 +338,23 @@ class _Server:
         self._waiting = threading.Lock()
         self._ending = threading.Lock()
         self._complaints: str | None = None
+        # How many answers it is at, and whether it is to stop after them.
+        self._answering = 0
+        self._retired = False
         # Closed by stop(), when all of it is known. It is appended to: its reader moves the writer's place.
         self._stderr: IO[bytes] = tempfile.TemporaryFile("a+b")  # noqa: SIM115  # the server writes it
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", str(Path(__file__).with_name("_llama.py"))],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._stderr,
-            # Ctrl-C is for this process, which ends the server when nothing needs it any more.
-            start_new_session=True,
-        )
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-P", str(Path(__file__).with_name("_llama.py"))],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._stderr,
+                # Ctrl-C is for this process, which ends the server when nothing needs it any more.
+                start_new_session=True,
+            )
+        except OSError:
+            self._stderr.close()
+            raise
         self._owner = os.getpid()
         told: dict[str, Any] = {
             **attrs.asdict(serving),
@@ -298,6 +370,11 @@ class _Server:
         except OSError:
             # It has ended; wait() says why.
             pass
+
+    @property
+    def listens(self) -> bool:
+        """Whether it has begun to."""
+        return self._address is not None
 
     @property
     def address(self) -> str:
@@ -330,15 +407,30 @@ class _Server:
             ModelError: If it cannot.
         """
         with self._waiting:
+            if self._address is None:
+                assert self._process.stdout is not None  # a pipe
+                try:
+                    self._address = json.loads(self._process.stdout.readline())["address"]
+                except ValueError:
+                    # Nothing came, or it was ended before.
+                    self.stop()
             if self._address is not None:
                 return
-            assert self._process.stdout is not None  # a pipe
-            line = self._process.stdout.readline()
-            if line:
-                self._address = json.loads(line)["address"]
-                return
-            self.stop()
         raise ModelError(f"{label} cannot be started. {self.complaint()}".rstrip())
+
+    @contextmanager
+    def answering(self) -> Iterator[None]:
+        """Let it finish an answer, even if another one takes its place meanwhile."""
+        with _lock:
+            self._answering += 1
+        try:
+            yield
+        finally:
+            with _lock:
+                self._answering -= 1
+                last = self._retired and not self._answering
+            if last:
+                self.stop()
 
     def complaint(self) -> str:
         """Give what it has told of that went wrong, as a sentence, or nothing."""
@@ -354,14 +446,23 @@ class _Server:
         self._stderr.seek(0)
         return self._stderr.read().decode("utf-8", "replace")
 
-    def leave(self, model: LocalModel) -> None:
-        """Do without a user, and stop if it was the last one."""
+    def leave(self, model: LocalModel, *, finish: bool = False) -> None:
+        """
+        Do without a user, and stop if it was the last one.
+
+        Args:
+            model: The user.
+            finish: Whether to finish the answers that it is at.
+        """
         with _lock:
             self.users.discard(model)
             if self.users:
                 return
             for key in [key for key, server in _servers.items() if server is self]:
                 del _servers[key]
+            self._retired = finish and self._answering > 0
+            if self._retired:
+                return
         self.stop()
 
     def stop(self) -> None:

@@ -52,7 +52,8 @@ def openai(
         name: The model's name, as the provider has it.
 
         base_url: The API's address, up to and with ``/v1``. None takes ``OPENAI_BASE_URL`` from the
-            environment, or OpenAI's own.
+            environment, or OpenAI's own. Where it has a user and a password, these say who asks, and a key
+            from the environment is not sent.
 
         api_key: The key. None takes ``OPENAI_API_KEY`` from the environment when the model is asked. Where
             there is none, a server other than OpenAI's own is asked without one.
@@ -66,7 +67,8 @@ def openai(
 
         headers: More headers for each request.
 
-        client: The HTTP client to use; it is not closed. None takes that of the run.
+        client: The HTTP client to use; it is not closed, and its connections belong to the event loop that
+            it was first used in. None takes that of the run. No client follows redirections here.
 
     Returns:
         The model. Of the above only *name* is in cache keys.
