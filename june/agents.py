@@ -16,8 +16,8 @@ import msgspec
 from june._digests import digest, framed
 from june._signatures import MISSING
 from june._text import listed, short_repr
-from june.codec import Codec
-from june.fingerprints import KeyFailure
+from june.codec import Codec, has_fields
+from june.fingerprints import Fingerprinter, KeyFailure
 from june.messages import Image, Message, Settings
 from june.models import Model
 from june.outputs import Output
@@ -37,24 +37,37 @@ def _tools(tools: Iterable[Any]) -> tuple[Tool[..., Any], ...]:
 
 
 def _check_model(agent: object, attribute: object, model: Any) -> None:
+    # Not its own repr, which may show what is secret.
+    shown = short_repr(model) if type(model).__module__ == "builtins" else f"of class {type(model).__name__}"
     if not callable(getattr(model, "respond", None)):
         hint = "; june.sdk.openai.openai(name) makes one" if isinstance(model, str) else ""
-        raise TypeError(f"an agent's model must be a model, not {short_repr(model)}{hint}")
+        raise TypeError(f"an agent's model must be a model, not {shown}{hint}")
     if not isinstance(getattr(model, "name", None), str):
-        raise TypeError(f"the model {short_repr(model)} has no name, which must be a str")
-    # What a property gives may take its time, as the digest of a large file does.
-    key = getattr_static(model, "settings_key", MISSING)
-    problem = "it has none" if key is MISSING else "it is a method" if isinstance(key, FunctionType) else None
-    if key is not MISSING and not hasattr(type(key), "__get__"):
-        try:
-            json.dumps(key)
-        except (TypeError, ValueError) as error:
-            problem = str(error)
+        raise TypeError(f"the model {shown} has no name, which must be a str")
+    problem = _problem_of_key(model)
     if problem is not None:
         raise TypeError(
-            f"the model {short_repr(model)} needs a settings_key, an attribute or a property that says what "
-            f"of it counts in cache keys, in values that JSON can hold: {problem}"
+            f"the model {shown} needs a settings_key, an attribute or a property that says what of it counts "
+            f"in cache keys, in values that JSON can hold: {problem}"
         )
+
+
+def _problem_of_key(model: object) -> str | None:
+    """Say what is wrong with a model's key, as far as it can be seen without a property's being evaluated."""
+    # What a property gives may take its time, as the digest of a large file does.
+    key = getattr_static(model, "settings_key", MISSING)
+    if key is MISSING:
+        # One that stands for another model has what that has.
+        return None if hasattr(type(model), "__getattr__") else "it has none"
+    if isinstance(key, (FunctionType, staticmethod, classmethod)):
+        return "it is a method"
+    if hasattr(type(key), "__get__"):
+        return None
+    try:
+        _json_digest(key)
+    except (TypeError, ValueError, RecursionError) as error:
+        return str(error)
+    return None
 
 
 def _check_count(agent: object, attribute: attrs.Attribute[int], count: object) -> None:
@@ -80,7 +93,7 @@ class Agent:
         output_retries: How often the model is told what was wrong with an answer that does not fit the type
             that was asked for, and asked again, before the step fails.
 
-        max_turns: How many answers in a row may call tools before the step fails.
+        max_turns: At which answer that calls tools the step fails; those before it may.
     """
 
     model: Model = attrs.field(validator=_check_model)
@@ -101,7 +114,7 @@ class Rendered:
         agent: The agent, with the step's own tools and settings.
         output: The type of the answer.
         parts: Part name to hex digest, as they stand in the step's cache key.
-        records: The pieces of the tools, by label, for explaining a miss.
+        rows: Digests of the settings and the tools, and the pieces of each by label, for explaining a miss.
         failure: Why there can be no key, or None.
         notes: What a reader should know of the tools' code.
     """
@@ -110,7 +123,7 @@ class Rendered:
     agent: Agent
     output: Output
     parts: Mapping[str, str]
-    records: Mapping[str, str]
+    rows: Mapping[str, Mapping[str, str]]
     failure: str | None
     notes: tuple[str, ...]
 
@@ -142,10 +155,11 @@ class PromptKind:
 
     def problem(self, declaration: Declaration, codec: Codec) -> str | None:
         try:
-            hint = FUNCTION.output(declaration)
+            # What wraps a function has that one's hints.
+            hint = MISSING if hasattr(declaration.function, "__wrapped__") else FUNCTION.output(declaration)
         except Exception:
             hint = MISSING  # what nothing depends on need not be found
-        if hint is not MISSING and _cannot_be(hint, _PROMPTS):
+        if hint is not MISSING and _is_no_prompt(hint):
             shown = getattr(hint, "__name__", None) if get_origin(hint) is None else None
             return (
                 f"its function returns the prompt, and is said to return {shown or hint}; "
@@ -178,7 +192,11 @@ class PromptKind:
         # An agent that a function gives is not known yet.
         ready = getattr(self.agent.model, "__june_prepare__", None) if isinstance(self.agent, Agent) else None
         if ready is not None:
-            await ready()
+            try:
+                await ready()
+            except Exception:
+                # What is wrong with the model, the step that renders will meet.
+                pass
 
     def render(
         self, declaration: Declaration, arguments: Mapping[str, Any], codec: Codec, session: Any
@@ -197,18 +215,20 @@ class PromptKind:
             Exception: Whatever the functions raise.
         """
         agent = self._agent(arguments)
+        # What becomes of them meanwhile is not what the key is made of.
+        agent = attrs.evolve(agent, settings=agent.settings.copied())
         messages = as_messages(declaration.function(**arguments))
-        records: dict[str, str] = {}
+        rows: dict[str, Mapping[str, str]] = {}
         parts: dict[str, str] = {}
         failure = None
-        notes: list[str] = []
+        notes: tuple[str, ...] = ()
         try:
             parts["prompt"] = _prompt_digest(agent.instructions, messages)
-            parts["settings"] = _settings_digest(agent, records)
+            parts["settings"], settings = _settings_key(agent, session)
+            rows[parts["settings"]] = settings
             if agent.tools:
-                parts["tools"] = _tools_digest(agent.tools, session, declaration.version is None, records)
-                for tool in agent.tools:
-                    notes += tool.caveats(session)
+                parts["tools"], tools, notes = _tools_key(agent.tools, session, declaration.version is None)
+                rows[parts["tools"]] = tools
         except Exception as problem:
             # Never a part of a key: the step runs, and its result is not saved.
             failure = (
@@ -219,9 +239,9 @@ class PromptKind:
             agent=agent,
             output=Output.of(codec),
             parts=parts,
-            records=records,
+            rows=rows,
             failure=failure,
-            notes=tuple(dict.fromkeys(notes)),
+            notes=notes,
         )
 
     def _agent(self, arguments: Mapping[str, Any]) -> Agent:
@@ -241,25 +261,23 @@ class PromptKind:
         )
 
 
-_PROMPTS = (str, Message, Image, list, tuple)
-
-
-def _cannot_be(hint: Any, kinds: tuple[type, ...]) -> bool:
-    """Tell whether no value of *kinds*, lists and tuples of messages among them, can have a hint's type."""
+def _is_no_prompt(hint: Any) -> bool:
+    """Tell whether a hint is clearly that of an answer: of plain data or of an object with fields."""
     origin, arguments = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return _cannot_be(arguments[0], kinds)
+        return _is_no_prompt(arguments[0])
     if origin in (Union, UnionType):
-        return all(_cannot_be(one, kinds) for one in arguments)
-    try:
-        if hint is Any or not isinstance(origin or hint, type):
-            return hint is None
-        if not any(issubclass(kind, origin or hint) or issubclass(origin or hint, kind) for kind in kinds):
-            return True
-    except TypeError:
-        return False  # a protocol
-    items = [one for one in arguments if one is not ...]
-    return bool(items) and all(_cannot_be(one, (Message,)) for one in items)
+        return all(_is_no_prompt(one) for one in arguments)
+    if origin in (list, tuple):
+        items = [one for one in arguments if one is not ...]
+        return bool(items) and all(_is_no_prompt(one) or one is str for one in items)
+    kind = origin or hint
+    if hint is None or hint is object or not isinstance(kind, type):
+        return hint is None
+    if kind is tuple or issubclass(kind, (str, Message, Image, list)):
+        return False
+    # A class of the user's may be a base of what a prompt is made of.
+    return kind.__module__ == "builtins" or has_fields(kind)
 
 
 def as_messages(prompt: object) -> tuple[Message, ...]:
@@ -292,43 +310,59 @@ def as_messages(prompt: object) -> tuple[Message, ...]:
     )
 
 
-def _settings_digest(agent: Agent, records: dict[str, str]) -> str:
-    """Hash the model and what it is asked to do."""
-    settings = attrs.asdict(agent.settings)
-    told = {"model": agent.model.settings_key, "settings": settings}
-    records["model"] = _json_digest(told["model"])[:16]
-    for name, value in settings.items():
-        if value or value == 0:
-            records[f"setting {name!r}"] = _json_digest(value)[:16]
-    return _json_digest(told)
+def _settings_key(agent: Agent, session: Fingerprinter) -> tuple[str, Mapping[str, str]]:
+    """Hash the model and what it is asked to do: all of it, and piece by piece."""
+    settings = attrs.asdict(agent.settings, recurse=False)
+    model = agent.model.settings_key
+    whole = _json_digest({"model": model, "settings": settings})
+    row = session.memo.get(whole)
+    if row is None:
+        row = session.memo[whole] = {"model": _json_digest(model)[:16]}
+        for name, value in settings.items():
+            if value or value == 0:
+                row[f"setting {name!r}"] = _json_digest(value)[:16]
+    return whole, row
 
 
 def _json_digest(value: Any) -> str:
-    return digest(json.dumps(_as_sent(value), sort_keys=True).encode()).hex()
+    # The order of what is said counts: a model reads it.
+    return digest(json.dumps(_as_sent(value)).encode()).hex()
 
 
 def _as_sent(value: Any) -> Any:
     """Give a value as the body of a request has it: a key that is a number is a text there."""
     if isinstance(value, Mapping):
         return {
-            json.dumps(name) if not isinstance(name, str) else name: _as_sent(one)
-            for name, one in value.items()
+            name if isinstance(name, str) else json.dumps(name): _as_sent(one) for name, one in value.items()
         }
     return [_as_sent(one) for one in value] if isinstance(value, (list, tuple)) else value
 
 
-def _tools_digest(tools: Iterable[Tool[..., Any]], session: Any, code: bool, records: dict[str, str]) -> str:
-    """Hash what a model sees of tools, and what they do unless somebody vouches for their code."""
-    pieces = []
-    for tool in tools:
-        label = f"tool {tool.name!r}: "
-        for what, found in tool.key(session).items():
-            if what != "code" or code:
-                pieces += [what.encode(), found.encode()]
-                records[label + what] = found[:16]
-        if code:
-            records.update((f"{label}code {name}", piece) for name, piece in tool.records(session).items())
-    return digest(framed(*pieces)).hex()
+def _tools_key(
+    tools: tuple[Tool[..., Any], ...], session: Fingerprinter, code: bool
+) -> tuple[str, Mapping[str, str], tuple[str, ...]]:
+    """
+    Hash what a model sees of tools, and what they do unless somebody vouches for their code.
+
+    Returns:
+        All of it, piece by piece, and what a reader should know of their code.
+    """
+    # They live as long as the session has them.
+    known = session.memo.get((tools, code))
+    if known is None:
+        pieces: list[bytes] = []
+        row: dict[str, str] = {}
+        for tool in tools:
+            label = f"tool {tool.name!r}: "
+            for what, found in tool.key(session).items():
+                if what != "code" or code:
+                    pieces += [what.encode(), found.encode()]
+                    row[label + what] = found[:16]
+            if code:
+                row.update((f"{label}code {name}", piece) for name, piece in tool.records(session).items())
+        notes = dict.fromkeys(note for tool in tools for note in tool.caveats(session))
+        known = session.memo[tools, code] = digest(framed(*pieces)).hex(), row, tuple(notes)
+    return known
 
 
 def _prompt_digest(instructions: str, messages: Iterable[Message]) -> str:

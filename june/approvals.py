@@ -147,7 +147,8 @@ class Desk:
                     if pending.verdict is None:
                         raise
             answer = found
-        if answer is None:
+        if answer is None or pending.verdict is not None:
+            # The handle, too, may have answered.
             return
         says_yes = isinstance(answer, str) and answer.strip().lower() in _YES
         if says_yes or not isinstance(answer, (bool, str)):

@@ -74,8 +74,8 @@ async def converse(rendered: Rendered, host: Host) -> Any:
             turns += 1
             if turns >= agent.max_turns:
                 raise ModelError(
-                    f"model {agent.model.name!r} called tools in {turns} answers, which is all that "
-                    "max_turns allows, and gave no answer",
+                    f"model {agent.model.name!r} called tools in {turns} answer{'s' * (turns != 1)}, "
+                    "which is all that max_turns allows, and gave no answer",
                     text=response.text or None,
                 )
             messages += await _call_tools(agent.tools, response.tool_calls, host)

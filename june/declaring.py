@@ -365,7 +365,7 @@ class _Complaints:
         if is_async:
             raise self.type_error("a prompt step's function only returns the prompt; make it a plain def")
         parameters: tuple[str, ...] = ()
-        if callable(getattr(agent, "respond", None)):
+        if callable(getattr(agent, "respond", None)) and not isinstance(agent, Agent):
             raise self.type_error("agent must be an Agent, and this is a model; say agent=Agent(model)")
         if not isinstance(agent, Agent):
             parameters = self.checked_function("agent", agent, names)

@@ -14,7 +14,7 @@ import msgspec
 from june._digests import digest
 from june._text import short_repr
 from june.errors import SnapshotError
-from june.keys import Recipe, input_parts, table_of
+from june.keys import Recipe, input_parts, rows_of
 from june.messages import Usage
 
 _encode = msgspec.json.encode
@@ -63,9 +63,9 @@ class Entry(
         except msgspec.DecodeError:
             return {}
 
-    def code(self) -> str | None:
-        """The digest under which the code table has the pieces of its code, or None."""
-        return table_of(self.parts_dict()) or None
+    def rows(self) -> list[str]:
+        """The digests under which the code table has the pieces of its parts."""
+        return rows_of(self.parts_dict())
 
     def usage(self) -> Usage:
         """What the model calls used that made the result, as far as the file tells."""
@@ -141,9 +141,9 @@ class Finished(msgspec.Struct, gc=False):
             found["inputs"] = inputs
         return found
 
-    def code(self) -> str | None:
-        """The digest under which the code table has the pieces of its code, or None."""
-        return self.recipe.table or None
+    def rows(self) -> list[str]:
+        """The digests under which the code table has the pieces of its parts."""
+        return list(self.recipe.rows)
 
     def usage(self) -> Usage:
         """What the model calls used that made the result."""

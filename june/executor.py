@@ -591,7 +591,8 @@ class Executor:
     @staticmethod
     def _timed_out(one: StepRun) -> StepTimeoutError:
         seconds = one.node.declaration.timeout or 0.0
-        waiting = "" if one.talk is None or one.talk.waits is None else f", waiting because {one.talk.waits}"
+        waits = one.talk.waits if one.talk is not None else ()
+        waiting = f", waiting because {waits[-1]}" if waits else ""
         return StepTimeoutError(
             f"step {one.id!r} ({one.node.declaration.place}) took longer than its timeout of "
             f"{duration(seconds)}{waiting}"

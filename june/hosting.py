@@ -117,20 +117,23 @@ class Host:
         # How many tools wait for a person, and how much of the timeout is left meanwhile.
         self._waiting = 0
         self._left = 0.0
+        one.talk.waits.clear()
 
     async def ask(self, model: Model, request: Request) -> Response:
         await self._hosting.slots.regain(self._one)
         part = self._talk.begin(self._one, "request", "request")
-        call = _Call(self._hosting, self._one, self._talk, part, model)
+        call = _Call(self._hosting, self._one, self._talk, part, model, self._clock)
+        # What the model does to them stays there.
+        settings = request.settings.copied()
         with _noted(part):
             check_allowed(model, self._one.reason)
-            answer = model.respond(attrs.evolve(request, call=call))
+            answer = model.respond(attrs.evolve(request, settings=settings, call=call))
             if not inspect.isawaitable(answer):
                 raise ModelError(f"model {model.name!r} cannot be asked: its respond must be async")
             try:
                 response = await answer
             finally:
-                call.let_go()
+                call.end()
             _check(model, response)
             usage = response.usage
             if not usage.requests:
@@ -237,18 +240,20 @@ def _what_is_wrong(response: Any) -> str | None:
     )
     if not isinstance(text, str) or not isinstance(model, str):
         return "a Response whose text or model is not a str"
-    if not isinstance(usage, Usage) or any(not number >= 0 for number in usage.to_dict().values()):
+    if not isinstance(usage, Usage):
         return f"a Response whose usage is {short_repr(usage)}"
-    if reason not in _REASONS:
+    if not isinstance(reason, str) or reason not in _REASONS:
         return f"a Response whose finish_reason is {short_repr(reason)}"
-    for call in calls:
-        if not isinstance(call, ToolCall) or not all(
-            isinstance(getattr(call, name), str) for name in ("id", "name", "arguments")
-        ):
-            return "a Response whose tool_calls are no ToolCalls of texts"
+    if not isinstance(calls, (list, tuple)) or not all(map(_is_call, calls)):
+        return "a Response whose tool_calls are no ToolCalls of texts"
     if reason == "tool_calls" and not calls:
         return "a Response that says it calls tools, and calls none"
     return None
+
+
+def _is_call(call: Any) -> bool:
+    texts = (getattr(call, name, None) for name in ("id", "name", "arguments"))
+    return isinstance(call, ToolCall) and all(isinstance(text, str) for text in texts)
 
 
 @contextmanager
@@ -267,13 +272,23 @@ def _noted(part: Part) -> Iterator[None]:
 class _Call:
     """What a model may ask of the run: see `june.models.Call`."""
 
-    def __init__(self, hosting: Hosting, one: StepRun, talk: Talk, part: Part, model: Model) -> None:
+    def __init__(
+        self,
+        hosting: Hosting,
+        one: StepRun,
+        talk: Talk,
+        part: Part,
+        model: Model,
+        clock: trio.CancelScope | None,
+    ) -> None:
         self._hosting = hosting
         self._one = one
         self._talk = talk
         self._part = part
         self._model = model
+        self._clock = clock
         self._client: Any = None
+        self._is_over = False
 
     @property
     def client(self) -> Any:
@@ -281,7 +296,12 @@ class _Call:
             self._client = self._hosting.take_client()
         return self._client
 
-    def let_go(self) -> None:
+    def end(self) -> None:
+        """Note that the request is over: whoever still has this has no slot of the step's to give away."""
+        self._is_over = True
+        self._let_go()
+
+    def _let_go(self) -> None:
         """Give the client back, if there is one."""
         if self._client is not None:
             self._hosting.give_back(self._client)
@@ -297,10 +317,17 @@ class _Call:
         self._talk.spend(self._part, priced(self._model, usage))
 
     async def wait(self, seconds: float, why: str) -> None:
+        if self._is_over:
+            await trio.sleep(seconds)
+            return
         self._one.add_note(f"waits {duration(seconds)}: {why}")
         # Many may wait. Whoever goes on with the same client afterwards may share it with another request.
-        self.let_go()
-        self._talk.waits = why
-        # The limit is most likely the provider's, who is just what is waited for.
-        await self._hosting.slots.rest(self._one, partial(trio.sleep, seconds), keep_limit=True)
-        self._talk.waits = None
+        self._let_go()
+        self._talk.waits.append(why)
+        try:
+            # The limit is most likely the provider's, who is just what is waited for.
+            await self._hosting.slots.rest(self._one, partial(trio.sleep, seconds), keep_limit=True)
+        finally:
+            if self._clock is None or not self._clock.cancel_called:
+                # It was not the step's timeout that cut it short, which would say so.
+                self._talk.waits.remove(why)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from errno import EEXIST
 from time import monotonic
 from typing import Any
@@ -20,6 +20,7 @@ from typing import Any
 from june import _disk
 from june.entries import Finished
 from june.errors import SnapshotError
+from june.keys import Recipe
 from june.records import code_line, entry_line, header, unsaved_line
 
 SYNC_SECONDS = 0.02
@@ -127,11 +128,10 @@ class Journal:
         if self.problem is not None:
             raise self.problem
         recipe = entry.recipe
-        first = recipe.table not in self._tables
-        if first:
-            self._tables.add(recipe.table)
-        if first or self._left != self._taken or len(entry.result) > LARGE:
-            return self._finish_slowly(ticket, entry, first)
+        if recipe.table not in self._tables:
+            return self._finish_slowly(ticket, entry, self._new_rows(recipe))
+        if self._left != self._taken or len(entry.result) > LARGE:
+            return self._finish_slowly(ticket, entry, {})
         # What `_append` does, without the call: it is done for every step.
         line = entry_line(entry, self.safe)
         try:
@@ -146,11 +146,17 @@ class Journal:
             self._wake.set()
         return True
 
-    def _finish_slowly(self, ticket: Any, entry: Finished, first: bool) -> bool:
+    def _new_rows(self, recipe: Recipe) -> Mapping[str, Mapping[str, str]]:
+        """Give what of a step's code table has not been written yet; it is, from now on."""
+        new = {name: row for name, row in recipe.rows.items() if name not in self._tables}
+        self._tables.update((recipe.table, *new))
+        return new
+
+    def _finish_slowly(self, ticket: Any, entry: Finished, rows: Mapping[str, Mapping[str, str]]) -> bool:
         if self._left != self._taken or len(entry.result) > LARGE:
-            self._leave(ticket, lambda: self._lines(entry, first))
+            self._leave(ticket, lambda: self._lines(entry, rows))
             return False
-        self._append(self._lines(entry, first))
+        self._append(self._lines(entry, rows))
         return True
 
     def unsaved(self, ticket: Any, id: str, key: str) -> bool:
@@ -163,11 +169,9 @@ class Journal:
         self._append(unsaved_line(id, key, self.safe))
         return True
 
-    def _lines(self, entry: Finished, first: bool) -> bytes:
+    def _lines(self, entry: Finished, rows: Mapping[str, Mapping[str, str]]) -> bytes:
         line = entry_line(entry, self.safe)
-        if first and entry.recipe.records:
-            return code_line(entry.recipe, self.safe) + line
-        return line
+        return code_line(rows, self.safe) + line if rows else line
 
     def _leave(self, ticket: Any, make: Callable[[], bytes]) -> None:
         self._left += 1

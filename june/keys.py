@@ -49,8 +49,9 @@ class Recipe:
 
     Attributes:
         parts: Part name to hex digest.
-        records: The pieces of code that count, by label, for explaining a miss.
-        table: The digest under which a snapshot's code table has the records.
+        rows: Digest to the pieces that it stands for, by label, for explaining a miss: what a snapshot's code
+            table has of the step.
+        table: Names these rows, as one text.
         failure: Why no key can be computed, or None.
         key: The cache key of a copy without any input.
         needs_values: Whether rendering needs the values of the inputs.
@@ -61,13 +62,13 @@ class Recipe:
 
     __slots__ = (
         "_hash", "codec", "failure", "key", "layout", "layout_size", "needs_values", "notes", "parts",
-        "parts_json", "records", "table", "typed", "vary",
+        "parts_json", "rows", "table", "typed", "vary",
     )  # fmt: skip
 
     def __init__(self, node: GraphNode, session: Fingerprinter) -> None:
         declaration = node.declaration
         self.codec: Codec = node.codec
-        self.records: Mapping[str, str] = {}
+        self.rows: Mapping[str, Mapping[str, str]] = {}
         self.notes: tuple[str, ...] = ()
         self.failure: str | None = None
         self.parts: dict[str, str] = {}
@@ -103,13 +104,18 @@ class Recipe:
         self._hash = blake2b(framed(*pieces), digest_size=16)
         self.key = "step:" + self._hash.hexdigest()
         self.parts_json = msgspec.json.encode(self.parts)[:-1].decode()
-        self.table = table_of(self.parts)
+        self.table = "".join(rows_of(self.parts))
+
+    @property
+    def records(self) -> dict[str, str]:
+        """All pieces that count, by label."""
+        return {label: piece for row in self.rows.values() for label, piece in row.items()}
 
     def rendered(
         self,
         kind: str,
         parts: Mapping[str, str],
-        records: Mapping[str, str],
+        rows: Mapping[str, Mapping[str, str]],
         failure: str | None,
         notes: tuple[str, ...],
     ) -> Recipe:
@@ -119,9 +125,9 @@ class Recipe:
         Args:
             kind: The step's kind.
             parts: The parts that it rendered.
-            records: The pieces of code that count in them, by label.
+            rows: Digests of some of them, and the pieces that these stand for, by label.
             failure: Why there can be no key, or None.
-            notes: What a reader should know of that code.
+            notes: What a reader should know of the code that counts in them.
         """
         new = copy(self)
         new.notes = (*self.notes, *notes)
@@ -132,7 +138,7 @@ class Recipe:
             **parts,
             **self.parts,
         }
-        new.records = {**self.records, **records}
+        new.rows = {**self.rows, **rows}
         new.layout, new.layout_size = [], -1
         new._finish(kind)
         return new
@@ -140,12 +146,12 @@ class Recipe:
     def _static_parts(self, declaration: Declaration, session: Fingerprinter) -> dict[str, str]:
         if declaration.version is not None:
             parts = {"code": digest(b"version " + declaration.version.encode("utf-8", "surrogatepass")).hex()}
-            self.records = {"version": parts["code"][:16]}
+            self.rows = {parts["code"]: {"version": parts["code"][:16]}}
         else:
             parts = declaration.kind.parts(declaration, session)
             if "code" in parts:
                 fingerprint = session.code(declaration.function, defaults=False)
-                self.records = fingerprint.records
+                self.rows = {parts["code"]: fingerprint.records}
                 self.notes = (*fingerprint.notes, *(f"cannot see into {one}" for one in fingerprint.opaque))
         schema = declaration.kind.schema(self.codec)
         described = [self.codec.description]
@@ -184,12 +190,10 @@ class Recipe:
         return b"t" + digest(self.typed + result_digest)
 
 
-def table_of(parts: Mapping[str, Any]) -> str:
-    """Give the digest under which a snapshot's code table has the pieces of an entry's code, or nothing."""
-    found = [parts.get(name, "") for name in (("settings", "tools") if "settings" in parts else ("code",))]
-    if not all(isinstance(one, str) for one in found):
-        return ""
-    return found[0] if len(found) == 1 else digest("".join(found).encode()).hex()
+def rows_of(parts: Mapping[str, Any]) -> list[str]:
+    """Give the digests under which a snapshot's code table has the pieces of an entry's parts."""
+    found = [parts.get(name) for name in ("code", "settings", "tools")]
+    return [one for one in found if isinstance(one, str)]
 
 
 def key_contribution(key: str) -> bytes:
@@ -252,6 +256,9 @@ def why_changed(
     """
     if not old:
         return "the saved cache key differs, and its entry does not say why"
+    is_prompt = "prompt" in recipe.parts
+    if ("prompt" in old) is not is_prompt:
+        return f"it is a {'prompt' if is_prompt else 'function'} step now"
     if "code" in old and "code" not in recipe.parts:
         # Of a prompt step, that is a version.
         return "version changed"
@@ -269,7 +276,7 @@ def why_changed(
     if "vary" in old and "vary" not in recipe.parts and recipe.vary is None:
         return "vary changed"
     if "tools" in old and "tools" not in recipe.parts:
-        return "tools changed"
+        return _why_tools_changed(old_records, {}) if old_records else "tools changed"
     now, vary = input_parts(inputs)
     before = old.get("inputs")
     before = before if isinstance(before, Mapping) else {}
@@ -289,7 +296,7 @@ def why_changed(
 
 def _why_settings_changed(old: Mapping[str, str], new: Mapping[str, str]) -> str:
     """Name the model, or the first setting, that is another."""
-    for label in (*new, *old):
+    for label in (*new, *old) if "model" in old else ():
         if label.startswith(("model", "setting")) and old.get(label) != new.get(label):
             return f"{label} changed"
     return "settings changed"

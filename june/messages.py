@@ -7,6 +7,10 @@ from __future__ import annotations
 import mimetypes
 import re
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from math import inf, isfinite
+from numbers import Real
+from operator import index
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +29,28 @@ __all__ = [
     "ToolSpec",
     "Usage",
 ]
+
+
+_COUNTS = ("requests", "input_tokens", "output_tokens", "cached_tokens", "reasoning_tokens")
+
+
+def _count(name: str, value: Any) -> int:
+    """Take a count, of whichever sort of whole number: what reads a response may give numpy's."""
+    if not hasattr(type(value), "__index__"):
+        raise TypeError(f"{name} must be a whole number, not {short_repr(value)}")
+    number = index(value)
+    if number < 0:
+        raise ValueError(f"{name} must be 0 or more, not {number!r}")
+    return number
+
+
+def _dollars(value: Any) -> float:
+    if not isinstance(value, Real):
+        raise TypeError(f"cost must be a number of dollars or None, not {short_repr(value)}")
+    number = float(value)
+    if not 0 <= number < inf:
+        raise ValueError(f"cost must be 0 or more, not {number!r}")
+    return number
 
 
 @attrs.frozen(kw_only=True)
@@ -54,6 +80,14 @@ class Usage:
     reasoning_tokens: int = 0
     cost: float | None = None
 
+    def __attrs_post_init__(self) -> None:
+        for name in _COUNTS:
+            value = getattr(self, name)
+            if type(value) is not int or value < 0:
+                object.__setattr__(self, name, _count(name, value))
+        if self.cost is not None:
+            object.__setattr__(self, "cost", _dollars(self.cost))
+
     def to_dict(self) -> dict[str, float]:
         """Give the counts that are not zero, and the cost if it is known, as JSON can hold it."""
         return {
@@ -63,11 +97,12 @@ class Usage:
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Usage:
         """Read what `to_dict` gave; whatever else there is does not count."""
-        numbers: dict[str, Any] = {
-            field.name: fields[field.name]
-            for field in attrs.fields(cls)
-            if type(fields.get(field.name)) in ((int, float) if field.name == "cost" else (int,))
-        }
+        numbers: dict[str, Any] = {}
+        for field in attrs.fields(cls):
+            value: Any = fields.get(field.name)
+            is_number = type(value) in ((int, float) if field.name == "cost" else (int,))
+            if is_number and 0 <= value < inf:
+                numbers[field.name] = value
         return cls(**numbers)
 
     def __add__(self, other: Usage) -> Usage:
@@ -206,20 +241,29 @@ def _texts(texts: str | Sequence[str]) -> tuple[str, ...]:
     return found
 
 
-def _one_of(what: str, *types: type) -> Callable[[object, attrs.Attribute[Any], object], None]:
-    """Check that a setting is None or of one of *types*; a bool is no number."""
+def _number(name: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise TypeError(f"{name} must be a number, not {short_repr(value)}")
+    number = float(value)
+    if not isfinite(number):
+        raise ValueError(f"{name} must be finite, not {number!r}")
+    return number
+
+
+def _whole_number(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not hasattr(type(value), "__index__"):
+        raise TypeError(f"{name} must be a whole number, not {short_repr(value)}")
+    return index(value)
+
+
+def _one_of(what: str, kind: type) -> Callable[[object, attrs.Attribute[Any], object], None]:
+    """Check that a setting is None or of a type."""
 
     def check(settings: object, attribute: attrs.Attribute[Any], value: object) -> None:
-        fits = isinstance(value, types) and isinstance(value, bool) is (bool in types)
-        if value is not None and not fits:
+        if value is not None and not isinstance(value, kind):
             raise TypeError(f"{attribute.name} must be {what}, not {short_repr(value)}")
 
     return check
-
-
-def _from_one(settings: object, attribute: attrs.Attribute[Any], value: int | None) -> None:
-    if value is not None and value < 1:
-        raise ValueError(f"{attribute.name} must be 1 or more, not {value!r}")
 
 
 @attrs.frozen(kw_only=True)
@@ -250,20 +294,37 @@ class Settings:
         extra: Fields for the body of the request, as the provider calls them; they go over all others.
     """
 
-    temperature: float | None = attrs.field(default=None, validator=_one_of("a number", int, float))
-    top_p: float | None = attrs.field(default=None, validator=_one_of("a number", int, float))
-    max_tokens: int | None = attrs.field(default=None, validator=[_one_of("a whole number", int), _from_one])
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
     stop: tuple[str, ...] = attrs.field(default=(), converter=_texts)
-    seed: int | None = attrs.field(default=None, validator=_one_of("a whole number", int))
+    seed: int | None = None
     reasoning: str | None = attrs.field(default=None, validator=_one_of("a str", str))
     tool_choice: str | None = attrs.field(default=None, validator=_one_of("a str", str))
     parallel_tools: bool | None = attrs.field(default=None, validator=_one_of("True or False", bool))
     extra: Mapping[str, Any] = attrs.field(factory=dict, converter=dict)
 
+    def __attrs_post_init__(self) -> None:
+        # Numbers may be of any sort, numpy's too. Of one value, they count as one in keys.
+        for take, names in ((_number, ("temperature", "top_p")), (_whole_number, ("max_tokens", "seed"))):
+            for name in names:
+                if (value := getattr(self, name)) is not None:
+                    object.__setattr__(self, name, take(name, value))
+        if self.max_tokens is not None and self.max_tokens < 1:
+            raise ValueError(f"max_tokens must be 1 or more, not {self.max_tokens!r}")
+
+    def copied(self) -> Settings:
+        """Give these settings with an `extra` of their own, so that nobody can change it for others."""
+        try:
+            return attrs.evolve(self, extra=deepcopy(self.extra)) if self.extra else self
+        except Exception:
+            # What cannot be copied cannot be sent either; whoever sends it says so.
+            return self
+
     def over(self, other: Settings) -> Settings:
         """Give these settings, and those of *other* where these say nothing."""
-        said = attrs.asdict(self, recurse=False).items()
-        mine = {name: value for name, value in said if value is not None and value != ()}
+        said = {field.name: getattr(self, field.name) for field in attrs.fields(Settings)}
+        mine = {name: value for name, value in said.items() if value is not None and value != ()}
         return attrs.evolve(other, **{**mine, "extra": {**other.extra, **self.extra}})
 
 

@@ -55,8 +55,8 @@ class Call(Protocol):
     What a model may ask of the run, as ``request.call``.
 
     Attributes:
-        client: An HTTP client of the run's, for this request alone as long as it is under way, and not after a
-            `wait`. It is closed with the run.
+        client: An HTTP client of the run's, for this request alone until it is answered or in a `wait`. It is
+            closed with the run.
     """
 
     @property

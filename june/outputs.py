@@ -66,7 +66,7 @@ class Output:
             BadOutput: If the answer is not of the type. The text is for the model.
         """
         if self.schema is None:
-            return text
+            return str.__str__(text)  # a class of its own could not be saved
         try:
             data = find(text, _KEY if self.wrapped else None)
             return self._value_in(data) if self.wrapped else self._value(unquoted(data))

@@ -31,7 +31,7 @@ import msgspec
 from june._digests import digest
 from june.entries import AnyEntry, Entry, Finished, read_entry
 from june.errors import SnapshotError
-from june.keys import SCHEME, Recipe
+from june.keys import SCHEME
 
 VERSION = 1
 """Version of the journal's format."""
@@ -82,9 +82,9 @@ def entry_line(entry: Finished, safe: int) -> bytes:
     return b"%08x %d %b\n" % (crc32(body), len(body), body)
 
 
-def code_line(recipe: Recipe, safe: int) -> bytes:
-    """Write the line of the pieces of code that count for a step; `entry_line` says what *safe* is."""
-    return _line(f"{safe} code {_encode({recipe.table: recipe.records}).decode()}")
+def code_line(rows: Mapping[str, Mapping[str, str]], safe: int) -> bytes:
+    """Write the line of what a code table has of a step; `entry_line` says what *safe* is."""
+    return _line(f"{safe} code {_encode(rows).decode()}")
 
 
 def unsaved_line(id: str, key: str, safe: int) -> bytes:

@@ -137,7 +137,7 @@ class Run:
                 if recipe is None:
                     self.options.check_limit(node)
                     recipe = recipes[declaration] = Recipe(node, session)
-                    if declaration.kind.reads_values:
+                    if declaration.kind.reads_values and node.step.id not in overrides:
                         self.unprepared.append(declaration.kind)
                 new: AnyRun
                 if node.item is None or node.step.id in overrides:
@@ -290,10 +290,6 @@ class Run:
         key = one.key
         if key is None:
             one.contribution = self._exact_contribution(one, value)
-            problem = self._told_unsaved(one, f"it has {one.why}") if one.node.declaration.save else None
-            if problem is not None:
-                self.fail(one, problem)
-                return
         elif one.node.declaration.save:
             try:
                 if tainted is not None:
@@ -374,7 +370,11 @@ class Run:
 
     def _unsaved(self, one: StepRun, key: str, inexact: Inexact) -> Exception | None:
         """A result cannot be saved: warn, or give the error that the step is to fail with."""
-        problem = self._told_unsaved(one, f"{inexact.path} {inexact.problem}. {inexact.cure}")
+        problem = self._warned(
+            one,
+            f"step {name_of(one)} finished, but its result is not saved: "
+            f"{inexact.path} {inexact.problem}. {inexact.cure}",
+        )
         if problem is not None:
             return problem
         one.contribution = key_contribution(key)
@@ -383,9 +383,8 @@ class Run:
         one.add_note(f"not saved: {inexact.path} {inexact.problem}")
         return None
 
-    def _told_unsaved(self, one: StepRun, why: str) -> Exception | None:
-        """Warn that a result is not saved, or give the error that the step is to fail with."""
-        text = f"step {name_of(one)} finished, but its result is not saved: {why}"
+    def _warned(self, one: StepRun, text: str) -> Exception | None:
+        """Warn of what is not saved, or give the error that the step is to fail with."""
         if self.options.strict:
             return ResultError(text)
         try:
@@ -578,7 +577,7 @@ class Run:
             one.key = None
             one.why = f"no cache key: {failure}"
             self._reuse.drop(one)
-            return self._gather(one)
+            return self._may_go_unsaved(one) and self._gather(one)
         if self._reuse.anything:
             entry = self._reuse.look_up(one)
             if entry is not None:
@@ -592,6 +591,17 @@ class Run:
         if not node.declaration.save:
             return self._be_lazy(one, "needed, and save=False keeps no result")
         return not (node.sources or node.after) or self._gather(one)
+
+    def _may_go_unsaved(self, one: StepRun) -> bool:
+        """Warn, before it is paid for, of a step whose result will not be saved; tell whether it may run."""
+        if not one.node.declaration.save:
+            return True
+        problem = self._warned(one, f"the result of step {name_of(one)} is not saved: it has {one.why}")
+        if problem is None:
+            return True
+        self.active += 1
+        self.fail(one, problem)
+        return False
 
     def _ask_first(self, one: StepRun, recipe: Recipe) -> bool:
         """Ask ``when``, and get the values that the key needs; tell whether the key can be computed now."""
@@ -623,7 +633,7 @@ class Run:
             return None
         one.talk = Talk(talk)
         # A bound copy's own recipe is shared with others; what was rendered is this one's.
-        return recipe.rendered(kind.name, talk.parts, talk.records, talk.failure, talk.notes)
+        return recipe.rendered(kind.name, talk.parts, talk.rows, talk.failure, talk.notes)
 
     def _wanted_by_when(self, one: StepRun, parameters: Container[str]) -> bool:
         when = one.node.declaration.when

@@ -431,13 +431,9 @@ def _used_code(data: SnapshotData) -> dict[str, Mapping[str, str]]:
     found: dict[str, Mapping[str, str]] = {}
     for entry in data.steps.values():
         if type(entry) is Finished:
-            recipe = entry.recipe
-            if recipe.records:
-                found[recipe.table] = recipe.records
+            found.update(entry.recipe.rows)
         elif data.code:
-            code = entry.code()
-            if code is not None and code in data.code:
-                found[code] = data.code[code]
+            found.update((row, data.code[row]) for row in entry.rows() if row in data.code)
     return found
 
 
@@ -504,10 +500,9 @@ def why_missed(base: Snapshot, id: str, recipe: Recipe, inputs: bytes) -> str:
         return "no saved result"
     if data.scheme != SCHEME:
         return f"the snapshot's keys are of scheme {data.scheme}, and this June computes scheme {SCHEME}"
-    code = entry.code()
-    records = None
     if isinstance(entry, Finished):
         records = entry.recipe.records
-    elif code is not None:
-        records = data.code.get(code)
-    return why_changed(entry.parts_dict(), records, recipe, inputs)
+    else:
+        rows = [data.code[row] for row in entry.rows() if row in data.code]
+        records = {label: piece for row in rows for label, piece in row.items()}
+    return why_changed(entry.parts_dict(), records or None, recipe, inputs)

@@ -244,7 +244,7 @@ class Talk:
         parts: Its requests and tool calls, in the order in which they began.
         usage: What its requests used.
         model: The model that answered last, or None.
-        waits: Why a model waits, or was waiting when it was stopped; None if it does not.
+        waits: Why models wait just now, or were waiting when the step's time was up.
     """
 
     __slots__ = ("_counts", "model", "parts", "prompt", "usage", "waits")
@@ -254,7 +254,7 @@ class Talk:
         self.parts: list[Part] = []
         self.usage = Usage()
         self.model: str | None = None
-        self.waits: str | None = None
+        self.waits: list[str] = []
         self._counts: dict[str, int] = {}
 
     def begin(self, one: TraceNode, kind: str, name: str) -> Part:

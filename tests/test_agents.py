@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import abc
+import functools
 import inspect
 import threading
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal
+from types import MappingProxyType
+from typing import Annotated, Any, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 import attrs
 import pytest
@@ -412,7 +415,8 @@ def test_tools_fail_with_all_that_they_raise():
         (Response(finish_reason="error"), "a Response whose finish_reason is 'error'"),  # type: ignore[arg-type]
         (Response(finish_reason="tool_calls"), "a Response that says it calls tools, and calls none"),
         (Response(usage=None), "a Response whose usage is None"),  # type: ignore[arg-type]
-        (Response(usage=Usage(input_tokens=-1)), "a Response whose usage is Usage("),
+        (Response(finish_reason=["stop"]), "a Response whose finish_reason is ['stop']"),  # type: ignore[arg-type]
+        (Response(tool_calls=None), "a Response whose tool_calls are no ToolCalls of texts"),  # type: ignore[arg-type]
         (
             Response(tool_calls=(ToolCall(id="1", name="add", arguments=None),)),  # type: ignore[arg-type]
             "a Response whose tool_calls are no ToolCalls of texts",
@@ -585,7 +589,7 @@ def add_more(a: int, b: int = 1, c: int = 0) -> int:
             }.items()
         ],
         ({"settings": Settings(seed=2)}, "setting 'seed' changed"),
-        ({"agent": {"tools": []}}, "tools changed"),
+        ({"agent": {"tools": []}}, "tool 'add' is gone"),
         ({"agent": {"tools": [add, other]}}, "tool 'other' is new"),
         ({"agent": {"tools": [add_otherwise]}}, "tool 'add' changed: code"),
         ({"agent": {"tools": [add_described]}}, "tool 'add' changed: description"),
@@ -623,6 +627,57 @@ def test_a_changed_tool_names_what_it_uses(monkeypatch: pytest.MonkeyPatch):
     )
 
 
+def test_what_settings_and_tools_are_made_of_is_written_once():
+    """A snapshot has the pieces of tools once, however many settings they are asked with."""
+    model = ScriptedModel(lambda request: "1")
+
+    @step(
+        id="ask",
+        agent=lambda n: Agent(model, tools=[add, convert], settings=Settings(seed=n)),
+        each={"n": "ns"},
+    )
+    def ask(n: int) -> str:
+        return "go"
+
+    saved = run(ask, inputs={"ns": list(range(20))}).snapshot().to_dict()
+    rows = saved["code"].values()
+    assert len(rows) == 21 and sum("tool 'convert': schema" in row for row in rows) == 1
+    assert sum("setting 'seed'" in row for row in rows) == 20
+
+
+def test_a_step_of_another_kind_says_so():
+    """What was asked of a model is worked out by a function now, or the other way around."""
+
+    @step(id="ask")
+    def ask() -> str:
+        return "go"
+
+    prompt = asked(Agent(ScriptedModel(["x", "x"])))
+    assert run(prompt, snapshot=run(ask)).trace.node("ask").reason == "it is a prompt step now"
+    assert run(ask, snapshot=run(prompt)).trace.node("ask").reason == "it is a function step now"
+
+
+def test_a_snapshot_that_does_not_say_what_settings_are_made_of():
+    """A code table may have been cut down by hand; what is not known is not guessed."""
+    saved = run(asked(base_agent())).snapshot().to_dict()
+    saved["code"] = {name: row for name, row in saved["code"].items() if "model" not in row}
+    again = asked(base_agent(settings=Settings(seed=1)))
+    assert run(again, snapshot=Snapshot.from_dict(saved)).trace.node("ask").reason == "settings changed"
+
+
+def test_the_order_of_what_is_sent_counts():
+    """A model answers in the order in which a schema says what to answer."""
+
+    def shape(*names: str) -> Settings:
+        return Settings(
+            extra={"response_format": {"properties": {name: {"type": "string"} for name in names}}}
+        )
+
+    first = run(asked(base_agent(settings=shape("reasoning", "answer"))))
+    node = run(asked(base_agent(settings=shape("answer", "reasoning"))), snapshot=first).trace.node("ask")
+    assert node.reason == "setting 'extra' changed"
+
+
 def test_of_several_changes_the_model_is_named_first():
     """A setting that is not there any more is named too."""
     first = run(asked(base_agent(settings=Settings(temperature=0.5, seed=1))))
@@ -641,6 +696,73 @@ def test_what_is_sent_alike_counts_alike():
     first = run(asked(base_agent(settings=Settings(extra={"bias": {"50256": -100}, "stop": ["a"]}))))
     again = base_agent(settings=Settings(extra={"bias": {50256: -100}, "stop": ("a",)}))
     assert run(asked(again), snapshot=first).trace.node("ask").resumed
+
+
+def test_a_model_may_change_the_settings_it_is_given():
+    """It builds a body of them, say; neither the agent nor the next request sees it."""
+
+    class Builds(ScriptedModel):
+        async def respond(self, request: Request) -> Response:
+            assert request.settings.extra == {"nested": {"a": 1}}
+            request.settings.extra["nested"]["a"] = 2  # type: ignore[index]
+            request.settings.extra.clear()  # type: ignore[attr-defined]
+            return await super().respond(request)
+
+    agent = Agent(Builds([calls(("add", '{"a": 1}')), "x", "y"]), tools=[add])
+    agent = attrs.evolve(agent, settings=Settings(extra={"nested": {"a": 1}}))
+    first = run(asked(agent))
+    assert agent.settings.extra == {"nested": {"a": 1}}
+    assert run(asked(agent), snapshot=first).trace.node("ask").resumed
+
+
+def test_settings_that_change_while_somebody_is_asked_are_not_sent():
+    """What is sent is what the key was made of."""
+    extra = {"nested": {"a": 1}}
+    model = ScriptedModel(["x"])
+
+    def on_approval(request: Any) -> bool:
+        extra["nested"]["a"] = 2
+        return True
+
+    run(asked(Agent(model, settings=Settings(extra=extra)), approval=True), on_approval=on_approval)
+    assert model.requests[0].settings.extra == {"nested": {"a": 1}}
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_what_cannot_be_saved_under_strict_is_not_paid_for(strict: bool):
+    """Where a warning is an error, the step fails before its model is asked."""
+    model = ScriptedModel(["x"])
+    target = asked(Agent(model, settings=Settings(extra={"odd": object()})))
+    assert isinstance(failure(target, strict=strict), ResultError if strict else ResultWarning)
+    assert not model.requests
+
+
+def test_an_unsaved_step_needs_no_key():
+    """Nobody misses what was not to be saved."""
+    target = asked(Agent(ScriptedModel(["x"]), settings=Settings(extra={"odd": object()})), save=False)
+    assert run(target, strict=True).result == "x"
+
+
+@pytest.mark.parametrize("prepare", [None, lambda: 1, lambda: 1 / 0], ids=["none", "not async", "raises"])
+def test_a_model_that_cannot_be_made_ready_fails_nothing_else(prepare: Any):
+    """What is wrong with it, its own step meets."""
+    model = ScriptedModel(["x"])
+    model.__june_prepare__ = prepare  # type: ignore[attr-defined]
+    assert run(asked(Agent(model))).result == "x"
+
+
+def test_a_model_that_is_stood_in_for_is_not_waited_for():
+    """A step with an override renders nothing."""
+
+    class Slow(ScriptedModel):
+        async def __june_prepare__(self) -> None:
+            await trio.sleep_forever()
+
+    @step(id="shout")
+    def shout(ask: str) -> str:
+        return ask + "!"
+
+    assert run([shout, asked(Agent(Slow([])))], overrides={"ask": "hi"}).result == ("hi!", "hi")
 
 
 async def test_a_model_is_made_ready_before_anything_renders():
@@ -689,7 +811,7 @@ def test_without_a_key_the_model_is_asked_and_nothing_is_saved():
     """Where a part of the key cannot be computed, there is none: the step runs, and says why it is not saved."""
     target = asked(Agent(ScriptedModel(["x", "y"]), settings=Settings(extra={"odd": object()})))
     with pytest.warns(
-        ResultWarning, match=r"^step 'ask' \(.*\) finished, but its result is not saved: it has no"
+        ResultWarning, match=r"^the result of step 'ask' \(.*\) is not saved: it has no cache key: TypeError"
     ):
         result = run(target)
     assert result.result == "x" and len(result.snapshot()) == 0
@@ -1000,6 +1122,17 @@ def test_one_answer_is_no_list_of_answers(answers: Any):
         ScriptedModel(answers)
 
 
+def test_a_text_of_a_class_of_its_own_is_saved_as_a_text():
+    """What a model gives may be more than a str; what is saved is one."""
+
+    class Marked(str):
+        pass
+
+    first = run(asked(Agent(ScriptedModel([Response(text=Marked("x"))]))))
+    assert type(first.result) is str
+    assert run(asked(Agent(ScriptedModel([]))), snapshot=first).result == "x"
+
+
 def test_a_model_that_is_not_async_says_so():
     """Awaiting what it gives would say less."""
 
@@ -1012,6 +1145,57 @@ def test_a_model_that_is_not_async_says_so():
     assert str(failure(asked(Agent(Plain())))) == (
         "model 'lacking' cannot be asked: its respond must be async"
     )
+
+
+async def test_a_timeout_says_nothing_of_waits_that_are_over(autojump_clock):
+    """Neither of one that the model itself cut short, nor of an earlier attempt's."""
+    from june import Retry
+
+    class Waits2(Waits):
+        name = "waits"
+        asked = 0
+
+        async def respond(self, request: Request) -> Response:
+            self.asked += 1
+            if self.asked == 1:
+                await request.call.wait(100, "it is busy")
+            with trio.move_on_after(1):
+                await request.call.wait(100, "it is busy again")
+            await trio.sleep_forever()
+            raise AssertionError
+
+    with pytest.raises(RunFailed) as failed:
+        await run_async(asked(Agent(Waits2()), timeout=10, retry=Retry(2, wait=0)))
+    assert str(failed.value.exceptions[0]).endswith("took longer than its timeout of 10.0 s")
+
+
+async def test_a_call_that_is_over_has_no_slot_to_give(autojump_clock):
+    """A model that goes on in a task of its own cannot let more steps run than may."""
+    kept: list[Any] = []
+
+    class Keeps(Waits):
+        async def respond(self, request: Request) -> Response:
+            kept.append(request.call)
+            return Response(text="x")
+
+    @step(id="late")
+    async def late(ask: str) -> int:
+        await kept[0].wait(50, "late")
+        return 1
+
+    running = []
+
+    @step(id="work", each={"n": "ns"}, after=[asked(Agent(Keeps()))])
+    async def work(n: int) -> int:
+        running.append(n)
+        assert len(running) == 1
+        await trio.sleep(10)
+        running.remove(n)
+        return n
+
+    began = trio.current_time()
+    await run_async([late, work], inputs={"ns": [1, 2, 3]}, concurrency=1)
+    assert trio.current_time() - began == 80
 
 
 async def test_a_timeout_says_what_the_model_waited_for(autojump_clock):
@@ -1119,13 +1303,13 @@ NEEDS_KEY = (
             {"model": Waits(), "tools": [add, add_more]},
             "two tools are called 'add'; give one of them another name=",
         ),
-        ({"model": Lacking(name=None)}, "the model Lacking() has no name, which must be a str"),
-        ({"model": Lacking()}, f"the model Lacking() {NEEDS_KEY}: it has none"),
+        ({"model": Lacking(name=None)}, "the model of class Lacking has no name, which must be a str"),
+        ({"model": Lacking()}, f"the model of class Lacking {NEEDS_KEY}: it has none"),
         (
             {"model": Lacking(settings_key=object)},
-            f"the model Lacking() {NEEDS_KEY}: Object of type type is not JSON serializable",
+            f"the model of class Lacking {NEEDS_KEY}: Object of type type is not JSON serializable",
         ),
-        ({"model": KeyMethod()}, f"the model KeyMethod() {NEEDS_KEY}: it is a method"),
+        ({"model": KeyMethod()}, f"the model of class KeyMethod {NEEDS_KEY}: it is a method"),
         ({"model": Waits(), "max_turns": 0}, "max_turns must be a whole number from 1, not 0"),
         ({"model": Waits(), "output_retries": -1}, "output_retries must be a whole number from 0, not -1"),
     ],
@@ -1137,10 +1321,35 @@ def test_what_an_agent_cannot_be(arguments: dict[str, Any], message: str):
     assert str(refused.value) == message
 
 
+T = TypeVar("T")
+
+
+class Tagged(str, Generic[T]):
+    """A prompt with a mark."""
+
+
+class Talks(list[Message], Generic[T]):
+    """Messages with a mark."""
+
+
+class Named(abc.ABC):
+    """What a prompt may be, too."""
+
+    @abc.abstractmethod
+    def name(self) -> str: ...
+
+
+@runtime_checkable
+class Shown(Protocol):
+    """What a str happens to do."""
+
+    def upper(self) -> str: ...
+
+
 @pytest.mark.parametrize(
     "hint",
     [
-        str, Message, Image, list[Message], tuple[Message, ...], "list[Message]", str | list[Message], object,
+        Tagged[int], Talks[int], Named, Shown, str, Message, Image, list[Message], tuple[Message, ...], "list[Message]", str | list[Message], object,
         Any, Sequence[Message], list[Any], str | None, Annotated[str, "x"], "NotFound", inspect.Parameter.empty,
     ],
     ids=str,
@@ -1166,6 +1375,8 @@ def test_what_the_function_of_a_prompt_step_may_say_to_return(hint: Any):
         (list[int], "list[int]"),
         (int | None, "int | None"),
         ("Place", "Place"),
+        (list[str], "list[str]"),
+        (bytes, "bytes"),
     ],
 )
 def test_a_function_that_says_to_return_the_answer_is_refused(hint: Any, shown: str):
@@ -1180,6 +1391,65 @@ def test_a_function_that_says_to_return_the_answer_is_refused(hint: Any, shown: 
     assert refused.value.problems[0].endswith(
         f"its function returns the prompt, and is said to return {shown}; for the type of the answer, pass output="
     )
+
+
+def test_a_function_that_is_wrapped_may_return_something_else():
+    """What wraps it makes the prompt of what it gives."""
+
+    def as_prompt(function: Any) -> Any:
+        @functools.wraps(function)
+        def wrapper() -> str:
+            return str(function())
+
+        return wrapper
+
+    @step(id="ask", agent=Agent(ScriptedModel(["x"])))
+    @as_prompt
+    def ask() -> dict[str, int]:
+        return {"a": 1}
+
+    assert run(ask).result == "x"
+
+
+def test_models_that_stand_for_others_are_models():
+    """A model may be handed on by whatever forwards to it, and its key may be any mapping."""
+
+    class Forwards:
+        def __init__(self, model: Any) -> None:
+            self._model = model
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._model, name)
+
+    class Proxied(ScriptedModel):
+        settings_key = MappingProxyType({"provider": "x", (1, 2): "y"})
+
+    assert run(asked(Agent(Forwards(ScriptedModel(["x"]))))).result == "x"
+    assert run(asked(Agent(Proxied(["x"])))).result == "x"
+
+
+def test_an_agent_may_have_a_method_of_any_name():
+    """What makes a model is not what keeps an agent from being one."""
+
+    class Bot(Agent):
+        def respond(self) -> None: ...
+
+    assert run(asked(Bot(ScriptedModel(["x"])))).result == "x"
+
+
+def test_what_a_model_shows_of_itself_is_in_no_error():
+    """Its repr may have its key."""
+
+    @attrs.define
+    class Careless:
+        api_key: str
+
+        async def respond(self, request: Request) -> Response:
+            raise NotImplementedError
+
+    with pytest.raises(TypeError) as refused:
+        Agent(Careless("sk-secret"))  # type: ignore[arg-type]
+    assert str(refused.value) == "the model of class Careless has no name, which must be a str"
 
 
 def test_what_cannot_be_asked_for_is_known_before_anything_runs():

@@ -98,6 +98,18 @@ def test_what_is_neither_yes_nor_no_is_an_error(answer: Any):
     )
 
 
+async def test_what_on_approval_gives_after_the_handle_counts_for_nothing(autojump_clock):
+    """The request is answered; whatever comes then is late."""
+
+    async def late(request: ApprovalRequest) -> Any:
+        handle.approve(request)
+        return "yes"
+
+    async with open_run(deploy, **WEB, on_approval=late) as handle:
+        pass
+    assert handle.trace.node("deploy").status == "done"
+
+
 def test_with_nobody_to_leave_it_to_it_fails_at_once():
     """None is for runs that somebody has the handle of."""
     with pytest.raises(RunFailed) as failed:

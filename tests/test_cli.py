@@ -7,17 +7,22 @@ import io
 import json
 import os
 import pickle  # noqa: F401 # is not to be imported first where sys.modules is not what it was
+import queue
 import re
 import shlex
 import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 
 import pytest
+import trio
+import trio.lowlevel
 
-from june import Snapshot, SnapshotError
+from june import ApprovalRequest, Snapshot, SnapshotError
 from june.cli import main
+from june.cli._run import _Asker
 
 FLOWS = """
 import datetime
@@ -411,6 +416,50 @@ def test_the_terminal_is_asked(asking, capsys, monkeypatch, typed, code, rejecte
         assert rejected in err and "was rejected: no was the answer" in err
     else:
         assert "buy/pay[1] asks: Call pay?\n  amount = 3\nyes or no? " in err
+
+
+async def test_a_question_that_is_taken_back_takes_no_answer_with_it(capsys, monkeypatch):
+    """The thread that still reads for it hands on what is typed for the next one."""
+
+    class Terminal:
+        """Gives lines as they are typed."""
+
+        def __init__(self) -> None:
+            self.typed: queue.SimpleQueue[str] = queue.SimpleQueue()
+            self.waits = threading.Semaphore(0)
+
+        def isatty(self) -> bool:
+            return True
+
+        def fileno(self) -> int:
+            raise io.UnsupportedOperation
+
+        def readline(self) -> str:
+            self.waits.release()
+            return self.typed.get(timeout=30)
+
+    def about(id: str) -> ApprovalRequest:
+        return ApprovalRequest(id=id, step=id, question="Really?", arguments={}, key="")
+
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stdin", terminal)
+    asker = _Asker()
+
+    async def answer(id: str, line: str) -> None:
+        while f"{id} asks" not in capsys.readouterr().err:
+            await trio.lowlevel.checkpoint()
+        terminal.typed.put(line)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(asker.ask, about("first"))
+        await trio.to_thread.run_sync(terminal.waits.acquire, abandon_on_cancel=True)
+        nursery.cancel_scope.cancel()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(answer, "second", "yes\n")
+        assert await asker.ask(about("second")) is True
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(answer, "third", "no\n")
+        assert await asker.ask(about("third")) == "no was the answer"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such terminals")

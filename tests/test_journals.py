@@ -285,7 +285,7 @@ def test_records_round_trip(steps, unsaved):
         Finished(id, 0, "step:" + "0" * 32, json.dumps(value).encode(), None, recipe, b"", 1e9, 0.25)
         for id, value in steps.items()
     ]
-    data = records.header(False) + records.code_line(recipe, 7)
+    data = records.header(False) + records.code_line(recipe.rows, 7)
     data += b"".join(records.entry_line(entry, 99) for entry in entries)
     data += b"".join(records.unsaved_line(id, key, 99) for id, key in unsaved.items())
     found = records.read(data)
@@ -346,7 +346,7 @@ def test_a_line_that_june_does_not_write_is_named(body):
     """A line is not believed for its checksum alone."""
     line = records.framed_line(body)
     with pytest.raises(SnapshotError, match=r"^line 2 is not as June writes it"):
-        records.read(records.header(True) + line + records.code_line(ENTRIES[0].recipe, 0))
+        records.read(records.header(True) + line + records.code_line(ENTRIES[0].recipe.rows, 0))
 
 
 def test_a_file_that_is_no_journal_says_so(path):
@@ -373,7 +373,7 @@ def test_a_file_and_its_journal_are_one_snapshot(path):
     assert {id: contents.steps[id].line(id) for id in LINES} == LINES
     assert contents.steps["other"].cacheKey == "step:old"
     assert contents.unsaved == {"odd": "step:0", "loose": "step:2"}
-    assert {entry.code() for entry in ENTRIES} == set(contents.code)
+    assert {row for entry in ENTRIES for row in entry.rows()} == set(contents.code)
     assert loaded.to_dict()["note"] == [1]
     assert Snapshot.from_json(loaded.to_json()) == loaded
     # Looking changes nothing.

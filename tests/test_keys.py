@@ -254,7 +254,7 @@ def test_a_key_that_cannot_be_computed_is_no_key():
         raise LookupError("nothing there")
 
     one = step(id="one", vary=fails)(body)
-    with pytest.warns(ResultWarning, match="its result is not saved: it has no cache key: vary raised"):
+    with pytest.warns(ResultWarning, match="is not saved: it has no cache key: vary raised"):
         result = run(one, **PLAIN)
     assert result.result == 3
     assert list(result.snapshot()) == []

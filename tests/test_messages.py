@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
-from june import Image, Settings
+from june import Image, Settings, Usage
 
 
 @pytest.mark.parametrize(
@@ -19,6 +21,7 @@ from june import Image, Settings
         ({"max_tokens": 1.5}, "max_tokens must be a whole number, not 1.5"),
         ({"max_tokens": 0}, "max_tokens must be 1 or more, not 0"),
         ({"seed": "7"}, "seed must be a whole number, not '7'"),
+        ({"temperature": float("nan")}, "temperature must be finite, not nan"),
         ({"stop": [1]}, "stop is made of texts, not 1"),
         ({"reasoning": 3}, "reasoning must be a str, not 3"),
         ({"tool_choice": True}, "tool_choice must be a str, not True"),
@@ -37,6 +40,63 @@ def test_settings_may_be_whole_numbers_or_none():
     assert Settings(temperature=0, top_p=1, max_tokens=None, stop="x") == Settings(
         temperature=0.0, top_p=1.0, stop=["x"]
     )
+
+
+class Counted:
+    """A whole number of another sort, as numpy has them."""
+
+    def __index__(self) -> int:
+        return 3
+
+
+class Measured(Fraction):
+    """A number of another sort."""
+
+
+def test_numbers_may_be_of_any_sort():
+    """They become Python's own, which JSON can hold."""
+    settings = Settings(temperature=Measured(1, 2), seed=Counted())  # type: ignore[arg-type]
+    assert (settings.temperature, settings.seed) == (0.5, 3) and type(settings.temperature) is float
+    usage = Usage(input_tokens=Counted(), cost=Measured(1, 2))  # type: ignore[arg-type]
+    assert usage == Usage(input_tokens=3, cost=0.5) and type(usage.input_tokens) is int
+
+
+@pytest.mark.parametrize(
+    ("usage", "message"),
+    [
+        ({"input_tokens": -1}, "input_tokens must be 0 or more, not -1"),
+        ({"output_tokens": 1.0}, "output_tokens must be a whole number, not 1.0"),
+        ({"requests": "1"}, "requests must be a whole number, not '1'"),
+        ({"cached_tokens": Fraction(1)}, "cached_tokens must be a whole number, not Fraction(1, 1)"),
+        ({"cost": "free"}, "cost must be a number of dollars or None, not 'free'"),
+        ({"cost": float("nan")}, "cost must be 0 or more, not nan"),
+        ({"cost": -0.5}, "cost must be 0 or more, not -0.5"),
+    ],
+)
+def test_usages_that_cannot_be(usage: dict[str, Any], message: str):
+    """They are refused where a model makes them: a sum of them would be found out much later."""
+    with pytest.raises((TypeError, ValueError)) as refused:
+        Usage(**usage)
+    assert str(refused.value) == message
+
+
+def test_a_usage_is_read_as_far_as_it_can_be():
+    """A snapshot may have been edited by hand."""
+    found = Usage.from_dict(
+        {"requests": 2, "input_tokens": -5, "output_tokens": 1.5, "cost": float("inf"), "x": 1}
+    )
+    assert found == Usage(requests=2)
+
+
+def test_settings_of_a_class_of_ones_own_go_over_others():
+    """What they have beside counts for the agent that has them."""
+
+    @attrs.frozen(kw_only=True)
+    class Mine(Settings):
+        note: str = ""
+
+    assert Mine(seed=1, note="x").over(Settings(top_p=0.5)) == Settings(seed=1, top_p=0.5)
+    assert Settings(seed=1).over(Mine(note="x")) == Mine(seed=1, note="x")
 
 
 @pytest.mark.parametrize(

@@ -568,6 +568,7 @@ def test_what_no_utf8_can_hold_keeps_nothing_from_being_sent(sent: Sent):
         text.encode()
 
 
+@pytest.mark.filterwarnings("ignore::june.ResultWarning")
 def test_a_model_whose_key_is_gone_has_its_spans(sent: Sent):
     """A file with weights may be removed; the step's error says so, and its spans are there to tell."""
 

@@ -10,6 +10,7 @@ import re
 import shlex
 import sys
 import tempfile
+import threading
 from typing import Any
 
 import msgspec
@@ -164,6 +165,11 @@ class _Asker:
 
     def __init__(self) -> None:
         self._turn = trio.Lock()
+        self._question: object = None
+        # One thread at a time reads. One whose question was taken back still does, and what it reads then is
+        # the answer to the question after that.
+        self._reading = threading.Lock()
+        self._line: str | None = None
 
     async def ask(self, request: ApprovalRequest) -> bool | str:
         if sys.stdin is None or not sys.stdin.isatty():
@@ -171,21 +177,30 @@ class _Asker:
         async with self._turn:
             # All of it: a yes is for what is shown.
             _forget_typed()
+            self._question, self._line = request, None
             shown = "".join(f"\n  {name} = {_whole(value)}" for name, value in request.arguments.items())
             _say(f"{request.id} asks: {request.question}{shown}")
-            answer = await trio.to_thread.run_sync(self._read, abandon_on_cancel=True)
+            answer = await trio.to_thread.run_sync(self._read_answer, request, abandon_on_cancel=True)
         return answer or "no was the answer"
 
-    @staticmethod
-    def _read() -> bool:
+    def _read_answer(self, question: object) -> bool:
         """Ask until there is an answer; the end of the input is no."""
         while True:
             sys.stderr.write("yes or no? ")
             sys.stderr.flush()
-            line = sys.stdin.readline()
+            line = self._read_line(question)
             answer = line.strip().lower()
             if not line or answer in ("y", "yes", "n", "no"):
                 return answer in ("y", "yes")
+
+    def _read_line(self, question: object) -> str:
+        with self._reading:
+            line, self._line = self._line, None
+            if line is None and self._question is question:
+                line = sys.stdin.readline()
+                if self._question is not question:
+                    self._line = line
+        return line or ""
 
 
 def _forget_typed() -> None:

@@ -5,6 +5,7 @@ How results and inputs become JSON, and come back exactly as they were.
 """
 
 from june.codec._codecs import Codec, codec_for, recode, refusing, register
+from june.codec._fields import has_fields
 from june.codec._problems import Inexact, MistakenType, Undecodable, UnsupportedType
 from june.codec._readings import MISSING
 from june.codec._schemas import schema_for
@@ -17,6 +18,7 @@ __all__ = [
     "Undecodable",
     "UnsupportedType",
     "codec_for",
+    "has_fields",
     "recode",
     "refusing",
     "register",

@@ -105,9 +105,13 @@ class Fingerprinter:
 
     It reads each value once, so a new one is made for each build. Syntax trees are remembered for as long
     as their code objects live, by all of them together.
+
+    Attributes:
+        memo: What others have worked out from fingerprints, by whatever tells it from other things there.
     """
 
     def __init__(self) -> None:
+        self.memo: dict[Any, Any] = {}
         self._walker = CodeWalker()
         self._codes: dict[tuple[object, ...], tuple[object, CodeFingerprint]] = {}
 
