@@ -134,7 +134,11 @@ class Host:
                 response = await answer
             finally:
                 call.end()
-            _check(model, response)
+            problem = _what_is_wrong(response)
+            if problem is not None:
+                # It has been asked all the same.
+                self._talk.spend(part, Usage(requests=1))
+                raise ModelError(f"model {model.name!r} gave {problem}")
             usage = response.usage
             if not usage.requests:
                 usage = attrs.evolve(usage, requests=1)
@@ -219,19 +223,8 @@ class Host:
 _REASONS = frozenset({"stop", "tool_calls", "length", "refusal", "content_filter"})
 
 
-def _check(model: Model, response: Any) -> None:
-    """
-    Check what a model, which anybody may have written, gave.
-
-    Raises:
-        ModelError: If it is no response; the text says what is wrong.
-    """
-    wrong = _what_is_wrong(response)
-    if wrong is not None:
-        raise ModelError(f"model {model.name!r} gave {wrong}")
-
-
 def _what_is_wrong(response: Any) -> str | None:
+    """Say what is wrong with what a model, which anybody may have written, gave; None if it is a response."""
     if not isinstance(response, Response):
         return f"{short_repr(response)}, not a Response"
     # What its hints say, nobody has checked.

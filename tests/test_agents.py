@@ -433,8 +433,11 @@ def test_a_response_is_checked(response: Any, message: str):
         async def respond(self, request: Request) -> Any:
             return response
 
-    error = failure(asked(Agent(Odd(), tools=[add])))
+    with pytest.raises(RunFailed) as failed:
+        run(asked(Agent(Odd(), tools=[add])))
+    (error,) = failed.value.exceptions
     assert isinstance(error, ModelError) and str(error).startswith(f"model 'odd' gave {message}")
+    assert failed.value.usage == Usage(requests=1)  # it was asked all the same
 
 
 def test_what_a_model_calls_itself_can_be_written():
