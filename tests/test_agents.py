@@ -596,6 +596,8 @@ def add_more(a: int, b: int = 1, c: int = 0) -> int:
         ({"agent": {"tools": [add, other]}}, "tool 'other' is new"),
         ({"agent": {"tools": [add_otherwise]}}, "tool 'add' changed: code"),
         ({"agent": {"tools": [add_described]}}, "tool 'add' changed: description"),
+        ({"agent": {"tools": [add_more]}}, "tool 'add' changed: schema"),
+        ({"agent": {"tools": [other, add]}}, "tool 'other' is new"),
         ({"output": Literal[1, 2]}, "output type changed"),
         ({"vary": 7}, "vary changed"),
     ],
