@@ -568,7 +568,7 @@ class Cutter:
             return Loaded({}, frozenset(), f"unsaved is wrong, {contents.unsaved}")
         keys = {id: entry.cacheKey for id, entry in contents.steps.items()}
         unexplained = frozenset(
-            id for id, entry in contents.steps.items() if entry.code() not in contents.code
+            id for id, entry in contents.steps.items() if not set(entry.rows()) <= contents.code.keys()
         )
         return Loaded(keys, unexplained, None)
 
