@@ -22,13 +22,13 @@ from june.messages import Image, Message, Settings
 from june.models import Model
 from june.outputs import Output
 from june.steps import FUNCTION, Declaration
-from june.tools import Tool, as_tool
+from june.tools import Tool, as_tools
 
 __all__ = ["Agent"]
 
 
-def _tools(tools: Iterable[Any]) -> tuple[Tool[..., Any], ...]:
-    found = tuple(as_tool(one) for one in tools)
+def _tools(tools: Any) -> tuple[Tool[..., Any], ...]:
+    found = as_tools(tools)
     names = [one.name for one in found]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -37,6 +37,8 @@ def _tools(tools: Iterable[Any]) -> tuple[Tool[..., Any], ...]:
 
 
 def _check_model(agent: object, attribute: object, model: Any) -> None:
+    if isinstance(model, type):
+        raise TypeError(f"an agent's model must be a model, not the class {model.__name__}; make one of it")
     # Not its own repr, which may show what is secret.
     shown = short_repr(model) if type(model).__module__ == "builtins" else f"of class {type(model).__name__}"
     if not callable(getattr(model, "respond", None)):
@@ -70,6 +72,15 @@ def _problem_of_key(model: object) -> str | None:
     return None
 
 
+def _check_is(kind: type) -> Callable[[object, attrs.Attribute[Any], object], None]:
+    def check(agent: object, attribute: attrs.Attribute[Any], value: object) -> None:
+        if not isinstance(value, kind):
+            shown = "a str" if kind is str else f"june.{kind.__name__}"
+            raise TypeError(f"{attribute.name} must be {shown}, not {short_repr(value)}")
+
+    return check
+
+
 def _check_count(agent: object, attribute: attrs.Attribute[int], count: object) -> None:
     least = 1 if attribute.name == "max_turns" else 0
     if not isinstance(count, int) or isinstance(count, bool) or count < least:
@@ -97,9 +108,9 @@ class Agent:
     """
 
     model: Model = attrs.field(validator=_check_model)
-    instructions: str = attrs.field(default="", validator=attrs.validators.instance_of(str))
+    instructions: str = attrs.field(default="", validator=_check_is(str))
     tools: tuple[Tool[..., Any], ...] = attrs.field(default=(), converter=_tools)
-    settings: Settings = attrs.field(factory=Settings, validator=attrs.validators.instance_of(Settings))
+    settings: Settings = attrs.field(factory=Settings, validator=_check_is(Settings))
     output_retries: int = attrs.field(default=1, validator=_check_count)
     max_turns: int = attrs.field(default=10, validator=_check_count)
 

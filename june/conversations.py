@@ -133,9 +133,14 @@ async def _call_tools(
     failures: dict[int, BaseException] = {}
     known = {tool.name: tool for tool in tools}
     parts = host.note_calls(calls)
+    begun = [trio.Event() for _ in calls]
 
     async def one(number: int, call: ToolCall) -> None:
         try:
+            if number:
+                # As far as it goes without waiting, each is ahead of the next: so people are asked in order.
+                await begun[number - 1].wait()
+            begun[number].set()
             results[number] = await _call_tool(known, call, parts[number], host)
         except BaseException as error:
             if without(error, trio.Cancelled) is None:

@@ -23,7 +23,7 @@ from june.agents import Agent, PromptKind
 from june.messages import Settings
 from june.retries import retry_strategy
 from june.steps import FUNCTION, Declaration, Kind, Needed, Step, check_id
-from june.tools import as_tool
+from june.tools import as_tools
 
 __all__ = ["step"]
 
@@ -365,14 +365,19 @@ class _Complaints:
         if is_async:
             raise self.type_error("a prompt step's function only returns the prompt; make it a plain def")
         parameters: tuple[str, ...] = ()
-        if callable(getattr(agent, "respond", None)) and not isinstance(agent, Agent):
-            raise self.type_error("agent must be an Agent, and this is a model; say agent=Agent(model)")
         if not isinstance(agent, Agent):
+            if callable(getattr(agent, "respond", None)):
+                raise self.type_error("agent must be an Agent, and this is a model; say agent=Agent(model)")
+            if not callable(agent) or isinstance(agent, type):
+                raise self.type_error(
+                    "agent must be an Agent, or a function of parameters that gives one, "
+                    f"not {short_repr(agent)}"
+                )
             parameters = self.checked_function("agent", agent, names)
         if settings is not None and not isinstance(settings, Settings):
             raise self.type_error(f"settings must be june.Settings, not {short_repr(settings)}")
         try:
-            checked = tuple(as_tool(one) for one in tools)
+            checked = as_tools(tools)
         except (TypeError, ValueError) as error:
             raise self.type_error(f"tools: {error}") from None
         return PromptKind(agent, parameters, output, checked, settings or Settings())

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import mimetypes
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import deepcopy
 from math import inf, isfinite
 from numbers import Real
@@ -197,11 +197,11 @@ Role = Literal["user", "assistant"]
 
 
 def _parts(content: str | Image | Sequence[str | Image]) -> tuple[str | Image, ...]:
-    parts = (content,) if isinstance(content, (str, Image)) else tuple(content)
+    parts = (content,) if isinstance(content, (str, Image)) or not isinstance(content, Sequence) else content
     for part in parts:
         if not isinstance(part, (str, Image)):
             raise TypeError(f"a message is made of texts and images, not {short_repr(part)}")
-    return parts
+    return tuple(parts)
 
 
 def _check_role(message: object, attribute: object, role: object) -> None:
@@ -234,11 +234,17 @@ class Message:
 
 
 def _texts(texts: str | Sequence[str]) -> tuple[str, ...]:
-    found = (texts,) if isinstance(texts, str) else tuple(texts)
+    found = (texts,) if isinstance(texts, str) or not isinstance(texts, Iterable) else tuple(texts)
     for one in found:
         if not isinstance(one, str):
             raise TypeError(f"stop is made of texts, not {short_repr(one)}")
     return found
+
+
+def _fields(extra: Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(extra, Mapping):
+        raise TypeError(f"extra must be a dict of fields, not {short_repr(extra)}")
+    return dict(extra)
 
 
 def _number(name: str, value: Any) -> float:
@@ -302,7 +308,7 @@ class Settings:
     reasoning: str | None = attrs.field(default=None, validator=_one_of("a str", str))
     tool_choice: str | None = attrs.field(default=None, validator=_one_of("a str", str))
     parallel_tools: bool | None = attrs.field(default=None, validator=_one_of("True or False", bool))
-    extra: Mapping[str, Any] = attrs.field(factory=dict, converter=dict)
+    extra: Mapping[str, Any] = attrs.field(factory=dict, converter=_fields)
 
     def __attrs_post_init__(self) -> None:
         # Numbers may be of any sort, numpy's too. Of one value, they count as one in keys.

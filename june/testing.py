@@ -13,7 +13,7 @@ import trio
 
 from june._text import short_repr
 from june.errors import ModelError
-from june.messages import Request, Response, ToolCall, Usage
+from june.messages import Message, Request, Response, ToolCall, Usage
 from june.models import blocked
 
 __all__ = ["ScriptedModel", "block_models"]
@@ -74,8 +74,11 @@ class ScriptedModel:
         self.requests.append(request)
         answer: Any = None if callable(self._answers) else next(self._answers, self)
         if answer is self:
+            told = request.messages[-1] if len(request.messages) > 1 else None
+            # A repair that nobody has thought of, mostly.
+            last = f"; the last time it was told: {told.text}" if isinstance(told, Message) else ""
             raise ModelError(
-                f"model {self.name!r} has no more answers: it was asked {len(self.requests)} times"
+                f"model {self.name!r} has no more answers: it was asked {len(self.requests)} times{last}"
             )
         try:
             if callable(self._answers):

@@ -8,7 +8,7 @@ import inspect
 import re
 import sys
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from functools import partial
 from types import FrameType
@@ -373,6 +373,19 @@ def as_tool(function: Any) -> Tool[..., Any]:
     made = function if isinstance(function, Tool) else Tool(function, None, None, False)
     made._made()  # so that what is wrong with its hints is found before anything runs
     return cast("Tool[..., Any]", made)
+
+
+def as_tools(tools: Any) -> tuple[Tool[..., Any], ...]:
+    """
+    Give the tools that an agent or a step was given.
+
+    Raises:
+        TypeError: If they are no list, or one cannot be a tool.
+        ValueError: If the name of one cannot be a tool's.
+    """
+    if callable(tools) or isinstance(tools, str) or not isinstance(tools, Iterable):
+        raise TypeError(f"a list of tools is wanted, not {short_repr(tools)}")
+    return tuple(map(as_tool, tools))
 
 
 # -- What a function must be.

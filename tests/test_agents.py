@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import enum
 import functools
 import inspect
 import threading
@@ -1127,6 +1128,29 @@ def test_one_answer_is_no_list_of_answers(answers: Any):
         ScriptedModel(answers)
 
 
+def test_a_script_that_ends_says_what_the_model_was_told():
+    """Mostly that an answer did not fit, which the test's author did not expect."""
+    error = failure(asked(Agent(ScriptedModel(['{"city": 1}'])), output=Place))
+    assert str(error).startswith(
+        "model 'scripted' has no more answers: it was asked 2 times; the last time it was told: Your answer "
+        "cannot be used: "
+    )
+
+
+class Level(enum.Enum):
+    LOW = 1
+    HIGH = 2
+
+
+def test_a_model_that_gives_no_member_of_an_enum_is_told_them():
+    """Without the names it could not do better."""
+    model = ScriptedModel([{"result": "lowest"}, {"result": "LOW"}])
+    assert run(asked(Agent(model), output=Level)).result is Level.LOW
+    told = model.requests[1].messages[-1]
+    assert isinstance(told, Message) and "expected a member of Level, found" in told.text
+    assert "LOW, HIGH" in told.text
+
+
 def test_a_text_of_a_class_of_its_own_is_saved_as_a_text():
     """What a model gives may be more than a str; what is saved is one."""
 
@@ -1243,7 +1267,9 @@ def test_models_are_blocked():
         ({"output": int}, "output is for prompt steps; pass agent= too"),
         ({"tools": [add]}, "tools is for prompt steps; pass agent= too"),
         ({"settings": Settings()}, "settings is for prompt steps; pass agent= too"),
-        ({"agent": "gpt"}, "agent must be a function of parameters, not 'gpt'"),
+        ({"agent": "gpt"}, "agent must be an Agent, or a function of parameters that gives one, not 'gpt'"),
+        ({"agent": Agent}, "agent must be an Agent, or a function of parameters that gives one, not <class 'june.agents.Agent'>"),
+        ({"agent": Agent(Waits()), "tools": add}, f"tools: a list of tools is wanted, not {add!r}"),
         ({"agent": Waits()}, "agent must be an Agent, and this is a model; say agent=Agent(model)"),
         ({"agent": lambda nothing: None}, "agent names 'nothing', which is not one of its parameters (a)"),
         ({"agent": Agent(Waits()), "settings": {}}, "settings must be june.Settings, not {}"),
@@ -1315,6 +1341,10 @@ NEEDS_KEY = (
             f"the model of class Lacking {NEEDS_KEY}: Object of type type is not JSON serializable",
         ),
         ({"model": KeyMethod()}, f"the model of class KeyMethod {NEEDS_KEY}: it is a method"),
+        ({"model": Waits}, "an agent's model must be a model, not the class Waits; make one of it"),
+        ({"model": Waits(), "tools": print}, "a list of tools is wanted, not <built-in function print>"),
+        ({"model": Waits(), "settings": {"seed": 1}}, "settings must be june.Settings, not {'seed': 1}"),
+        ({"model": Waits(), "instructions": 3}, "instructions must be a str, not 3"),
         ({"model": Waits(), "max_turns": 0}, "max_turns must be a whole number from 1, not 0"),
         ({"model": Waits(), "output_retries": -1}, "output_retries must be a whole number from 0, not -1"),
     ],

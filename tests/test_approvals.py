@@ -98,6 +98,20 @@ def test_what_is_neither_yes_nor_no_is_an_error(answer: Any):
     )
 
 
+@pytest.mark.parametrize("seed", range(5))
+async def test_the_calls_of_one_answer_are_asked_for_in_their_order(autojump_clock, seed: int):
+    """A person reads them as the model wrote them."""
+    asked: list[str] = []
+
+    async def on_approval(request: ApprovalRequest) -> bool:
+        asked.append(request.id)
+        await trio.sleep(1)
+        return True
+
+    await run_async(buyer(1, 2, 3, 4, 5), on_approval=on_approval)
+    assert asked == [f"buy/pay[{number}]" for number in range(1, 6)]
+
+
 async def test_what_on_approval_gives_after_the_handle_counts_for_nothing(autojump_clock):
     """The request is answered; whatever comes then is late."""
 

@@ -497,7 +497,7 @@ def test_nothing_is_coerced_on_the_way_out(annotation: Any, value: Any) -> None:
             '{"x":1,"lable":""}',
             "result: expected the fields of Point, found no 'label' and the unknown 'lable'",
         ),
-        (Colour, '"GREEN"', 'result: expected a member of Colour, found "GREEN"'),
+        (Colour, '"GREEN"', 'result: expected a member of Colour, found "GREEN" (there are: RED, BLUE)'),
         (Colour, '"BLU"', 'result: expected a member of Colour, found "BLU" (did you mean BLUE?)'),
         (set[int], "[1,1]", "result: expected set[int], found an item twice"),
         (dict[int, int], "[[1,2],[1,3]]", "result: expected dict[int, int], found a key twice"),

@@ -463,6 +463,44 @@ def test_a_start_that_is_cancelled_goes_on_for_whoever_comes_next(file: Path, sa
     model.close()
 
 
+DIES = """\
+import http.server, threading
+class Dies(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        os.write(2, {says!r})
+        os._exit(1)
+server = http.server.HTTPServer(("127.0.0.1", 0), Dies)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+os.write(2, b"0.1 E srv: of another step\\n")
+print(json.dumps({{"address": f"http://127.0.0.1:{{server.server_port}}"}}), flush=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        (b"", ""),
+        (b"0.2 E srv  send_error: task id = 40, error: request (6002 tokens) exceeds the context\n", ""),
+        (b"0.2 E srv  send_error: task id = 4, error: no\n0.3 E srv: no m\xc3\xa9moire\n", "srv: no mémoire"),
+        (b"terminate called\n", "terminate called"),
+    ],
+)
+def test_what_a_server_told_of_others_is_not_why_it_has_ended(
+    file: Path, says: Path, written: bytes, said: str
+):
+    """Only what it writes after it was asked may say why, and no other request that was refused meanwhile."""
+    says.write_text(DIES.format(says=written))
+    model = local(file)
+    (server,) = started_at_once(model)
+    assert until(lambda: server.complained > 0, 5)
+    why = f" llama.cpp says: {said}" if said else ""
+    assert str(failure(asked(model, "hello"))) == f"local('tiny.gguf') broke off: its server has ended.{why}"
+    before = server.complained
+    model.close()
+    assert server.complained == before > 0 and server.complaint() == "llama.cpp says: srv: of another step"
+
+
 # -- A real one.
 
 
@@ -704,6 +742,7 @@ def test_a_server_that_dies_is_said_to_have_and_started_anew(weights: Path):
         if update.kind == "text" and model._server is not None:
             model._server._process.kill()
 
+    assert "answered 400" in str(failure(asked(model, "word " * 1000)))
     with pytest.raises(RunFailed) as failed:
         run(asked(model, "Once upon a time", settings=RAMBLE), on_update=kill)
     (error,) = failed.value.exceptions
@@ -719,6 +758,22 @@ def test_what_a_real_server_refuses_is_said_in_its_words(model: LocalModel):
     error = failure(asked(model, "word " * 6000))
     assert isinstance(error, ModelError) and error.status == 400
     assert str(error).startswith("local('gemma.gguf') answered 400 (exceed_context_size_error")
+
+
+@pytest.mark.real
+@pytest.mark.slow
+@pytest.mark.parametrize(("context", "tokens"), [(64, 256), (257, 512), (40_000, 32_768)])
+def test_a_real_conversation_may_have_a_multiple_of_256_tokens(weights: Path, context: int, tokens: int):
+    """Which is no more than the model was trained with."""
+    model = local(weights, template=tour.TEMPLATE, context=context, parallel=1)
+    try:
+        server = trio.run(model._serve)
+        response = httpx.get(
+            f"{server.address}/slots", headers={"authorization": f"Bearer {server.key}"}, trust_env=False
+        )
+        assert [slot["n_ctx"] for slot in response.json()] == [tokens]
+    finally:
+        model.close()
 
 
 @pytest.mark.real

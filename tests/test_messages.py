@@ -9,7 +9,7 @@ from typing import Any
 import attrs
 import pytest
 
-from june import Image, Settings, Usage
+from june import Image, Message, Settings, Usage
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,8 @@ from june import Image, Settings, Usage
         ({"max_tokens": 0}, "max_tokens must be 1 or more, not 0"),
         ({"seed": "7"}, "seed must be a whole number, not '7'"),
         ({"temperature": float("nan")}, "temperature must be finite, not nan"),
+        ({"stop": 3}, "stop is made of texts, not 3"),
+        ({"extra": "x"}, "extra must be a dict of fields, not 'x'"),
         ({"stop": [1]}, "stop is made of texts, not 1"),
         ({"reasoning": 3}, "reasoning must be a str, not 3"),
         ({"tool_choice": True}, "tool_choice must be a str, not True"),
@@ -121,6 +123,13 @@ def test_other_things_are_no_images(source: Any):
     """Bytes, a Path or an address."""
     with pytest.raises(TypeError, match="an image is made of bytes, a Path or an address, not "):
         Image(source)
+
+
+@pytest.mark.parametrize("content", [3, None, [3], {"a": 1}])
+def test_a_message_is_made_of_texts_and_images(content: Any):
+    """Anything else is refused where it is written."""
+    with pytest.raises(TypeError, match="a message is made of texts and images, not "):
+        Message(content)
 
 
 def test_bytes_and_paths_are_images(tmp_path: Path):

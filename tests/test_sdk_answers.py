@@ -22,7 +22,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from june import ModelError, Usage
-from june.sdk import _http
+from june.sdk import _http, _streams
 from june.sdk._streams import Events
 from tests.sdk_servers import (
     APIS,
@@ -100,7 +100,62 @@ async def test_an_error_after_the_finish_reason_counts():
     assert response.text == "Hello there." and "Oops." in why(call)
 
 
+@pytest.mark.parametrize("data", ["", " ", "\t"])
+async def test_an_event_with_nothing_in_it_says_nothing(data):
+    """Some servers send one to keep a connection open."""
+    first, *rest = events_of("chat", "Hi")
+    response, call, _ = await asked("chat", streamed(first, data, *rest))
+    assert response.text == "Hi" and not call.noted("wait")
+
+
+async def test_a_line_that_goes_on_for_ever_is_given_up(monkeypatch):
+    """It is no answer, and must not fill the memory."""
+    monkeypatch.setattr(_streams, "MOST_ANSWERED", 1000)
+    body = Endless(b"x" * 100, 0.0, b'data: {"a": "')
+    error, _, _ = await asked("chat", httpx.Response(200, stream=body), retries=0)
+    assert "sent an event of more than 1,000 characters" in str(error) and body.closed
+
+
+def test_a_long_line_is_not_copied_for_each_of_its_pieces():
+    """Its pieces are put together once."""
+    events = Events()
+    assert not events.feed(b"data: ") and not any(events.feed(b"x" * 10) for _ in range(1000))
+    assert len(events._begun) == 1001
+    assert events.feed(b"\n\n") == ["x" * 10_000]
+
+
+@each_api
+async def test_half_characters_in_a_providers_words_can_be_written(api):
+    """What is told of an attempt can be printed and saved."""
+    error = {"type": "error", "error": {"message": "oops \ud83c"}}
+    text = json.dumps(error)
+    answers = [refusal(500, text), streamed(text), refusal(400, text)]
+    failed, call, _ = await asked(api, *answers)
+    for said in [str(failed), *(str(why) for _, why in call.noted("wait"))]:
+        assert "oops" in said and said.encode()
+
+
 # Answers that come at once.
+
+
+@each_api
+@pytest.mark.parametrize("ends", [httpx.RemoteProtocolError("no last chunk"), httpx.ReadTimeout(""), "hang"])
+async def test_an_answer_at_once_is_kept_when_its_connection_is_lost(autojump_clock, api, ends):
+    """All of it came before, and it has been paid for."""
+    body = Stream([json.dumps(whole(api, "Hello there.")).encode()], ends)
+    response, _, server = await asked(api, httpx.Response(200, stream=body))
+    assert response.text == "Hello there." and len(server.requests) == 1
+    assert trio.current_time() <= 2
+
+
+@each_api
+async def test_half_an_answer_at_once_is_none(api):
+    """One that breaks off in the middle is asked for anew, though it ends with a bracket."""
+    text = json.dumps(whole(api, "Hello there.", [PARIS]))
+    half = text[: text.rindex("}", 0, -1) + 1].encode()
+    body = Stream([half], httpx.ReadError("reset"))
+    response, call, _ = await asked(api, httpx.Response(200, stream=body), answered(api, "Well."))
+    assert response.text == "Well." and "broke off its answer" in why(call)
 
 
 def whole(api: str, text: str = "", calls: Any = (), reason: str | None = None, refused: str = "") -> Any:
@@ -357,7 +412,7 @@ async def test_the_size_of_a_body_that_goes_on_is_not_known():
 
 async def test_an_answer_at_once_may_be_long_but_not_endless(monkeypatch):
     """What no model writes is not read to its end."""
-    monkeypatch.setattr(_http, "_MOST_ANSWERED", 1000)
+    monkeypatch.setattr(_http, "MOST_ANSWERED", 1000)
     body = Endless(b" " * 999, 0.0, b'{"choices": 1')
     error, _, _ = await asked("chat", httpx.Response(200, stream=body), retries=0)
     assert "(more than 1,000 bytes)" in str(error) and body.closed
@@ -578,11 +633,42 @@ async def test_an_answer_that_is_compressed_in_an_unknown_way_is_none():
     """The message names it."""
     async with wired(sending(200, b"\x0b\x02\x80", "end", content_encoding="br", **STREAM)) as client:
         with pytest.raises(ModelError) as caught:
-            await model_of("chat", retries=0, base_url=WIRE, client=client).respond(request_of())
+            await model_of("chat", base_url=WIRE, client=client).respond(request_of())
     assert str(caught.value) == (
-        "openai('gpt-5-mini') gave no answer in 1 attempt; at the last one it compressed its answer in a way that "
-        "cannot be undone (content-encoding 'br')."
+        "openai('gpt-5-mini') compressed its answer in a way that cannot be undone ('br'), and was asked not to."
     )
+
+
+@each_api
+@pytest.mark.parametrize("encoding", ["utf-8", "", "none", "binary", "identity, identity"])
+async def test_an_encoding_that_nobody_knows_says_nothing(api, encoding):
+    """Servers write there what does not belong there, and mean none."""
+    async with wired(sending(200, _sse(api), "end", content_encoding=encoding, **STREAM)) as client:
+        response = await model_of(api, retries=0, base_url=WIRE, client=client).respond(request_of())
+    assert response.text == "Hello there."
+
+
+async def test_a_request_that_is_given_up_while_it_is_sent_leaves_nothing_behind():
+    """A server that takes no more of a long prompt, and a step that is cancelled."""
+    listeners = await trio.open_tcp_listeners(0, host="127.0.0.1")
+    accepted = trio.Event()
+
+    async def take_no_more(stream: trio.SocketStream) -> None:
+        accepted.set()
+        await trio.sleep_forever()
+
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        async with trio.open_nursery() as nursery, httpx.AsyncClient(trust_env=False) as client:
+            nursery.start_soon(trio.serve_listeners, take_no_more, listeners)
+            address = f"http://127.0.0.1:{listeners[0].socket.getsockname()[1]}"
+            model = model_of("chat", base_url=address, client=client)
+            nursery.start_soon(model.respond, request_of("x" * 20_000_000))
+            await accepted.wait()
+            await trio.testing.wait_all_tasks_blocked(0.01)
+            nursery.cancel_scope.cancel()
+        gc.collect()
+    assert not [one for one in warned if issubclass(one.category, ResourceWarning)]
 
 
 @each_api

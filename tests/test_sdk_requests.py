@@ -1157,3 +1157,84 @@ def test_an_unknown_api_is_refused():
     """There are two."""
     with pytest.raises(ValueError, match="api must be 'responses' or 'chat', not 'messages'"):
         openai("m", api="messages")
+
+
+@pytest.mark.parametrize(
+    ("api", "extra", "expected"),
+    [
+        ("responses", {"text": {"verbosity": "low"}}, {"text": {"verbosity": "low", "format": True}}),
+        (
+            "messages",
+            {"output_config": {"effort": "low"}},
+            {"output_config": {"effort": "low", "format": True}},
+        ),
+        (
+            "responses",
+            {"reasoning": {"summary": "auto"}},
+            {"reasoning": {"effort": "high", "summary": "auto"}},
+        ),
+        ("chat", {"stream_options": {"x": 1}}, {"stream_options": {"include_usage": True, "x": 1}}),
+    ],
+)
+async def test_extra_goes_beside_what_a_field_has_already(api, extra, expected):
+    """One that has several things in it keeps those that the user does not name."""
+    settings = Settings(reasoning="high", extra=extra)
+    body = await sent(api, request_of(output=ANSWER, settings=settings))
+    for field, holds in expected.items():
+        assert {name: True if name == "format" else value for name, value in body[field].items()} == holds
+
+
+@pytest.mark.parametrize(
+    ("api", "extra"),
+    [
+        ("responses", {"text": {"format": {"type": "json_object"}}}),
+        ("chat", {"response_format": {"type": "json_object"}}),
+        ("messages", {"output_config": {"format": {"type": "x"}}}),
+    ],
+)
+async def test_a_schema_whose_place_the_user_takes_is_asked_for_in_words(api, extra):
+    """The model must know what to answer all the same."""
+    body = await sent(api, request_of(output=ANSWER, settings=Settings(extra=extra)))
+    (field,) = extra
+    assert body[field] == extra[field]
+    assert "It must fit this JSON schema" in json.dumps(body)
+
+
+@pytest.mark.parametrize(
+    ("api", "message"),
+    [
+        ("messages", "output_config.format: Extra inputs are not permitted"),
+        ("messages", "Schema is too complex for compilation."),
+        ("chat", "Structured outputs are not supported by this model."),
+        ("responses", "Invalid parameter: 'text.format' of type 'json_schema' is not supported."),
+    ],
+)
+async def test_a_schema_that_is_refused_is_asked_for_in_words(api, message):
+    """With all else as it was, settings too."""
+    server = Server(refusal(400, {"error": {"message": message}}), answered(api, '{"a": 1}'))
+    settings = Settings(reasoning="high") if api != "chat" else Settings()
+    await model_of(api, server).respond(request_of(output=ANSWER, settings=settings))
+    first, second = server.bodies
+    assert "JSON schema" not in json.dumps(first) and "It must fit this JSON schema" in json.dumps(second)
+    assert "format" not in second.get("output_config", {}) and "text" not in second
+    if api == "messages":
+        assert second["output_config"] == {"effort": "high"}
+    if api == "responses":
+        assert second["reasoning"] == {"effort": "high"}
+
+
+async def test_an_effort_that_is_refused_is_an_error():
+    """A setting that the user asks for is not left out in silence."""
+    error = {"error": {"message": "output_config.effort: Extra inputs are not permitted"}}
+    server = Server(refusal(400, error))
+    with pytest.raises(ModelError, match="output_config.effort"):
+        await model_of("messages", server).respond(request_of(settings=Settings(reasoning="high")))
+    assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize("path", ["", "/chat/completions", "/chat/completions/"])
+async def test_the_address_of_the_function_is_as_good_as_the_apis(path):
+    """It is what some documentation gives."""
+    server = Server(answered("chat"))
+    await model_of("chat", server, base_url="https://host/v1" + path).respond(request_of())
+    assert str(server.requests[0].url) == "https://host/v1/chat/completions"

@@ -74,13 +74,13 @@ def half(api: str) -> list[Any]:
 
 # What is asked again.
 
-PASSING = [408, 409, 429, 500, 501, 502, 503, 504, 520, 529, 599]
+PASSING = [408, 409, 425, 429, 500, 501, 502, 503, 504, 520, 529, 599]
 
 
 @each_api
 @pytest.mark.parametrize("status", PASSING)
 async def test_a_status_that_may_pass_is_asked_again(api, status):
-    """408, 409, 429 and every 5xx are asked again after a wait, and each attempt is counted."""
+    """408, 409, 425, 429 and every 5xx are asked again after a wait, and each attempt is counted."""
     response, call, server = await asked(api, refusal(status), refusal(status), answered(api))
     assert response.text == call.told == "Hello there."
     assert [body == server.bodies[0] for body in server.bodies] == [True] * 3
@@ -154,6 +154,24 @@ PASSING_CAUSES = [
     (raised_from(OSError(-2, "Name or service not known")), "[Errno -2] Name or service not known"),
     (raised_from(OSError("all attempts to connect to 127.0.0.1:1 failed")), "all attempts to connect to 127.0.0.1:1 failed"),
 ]  # fmt: skip
+
+
+PROXIES = [
+    ("407 Proxy Authentication Required", False),
+    ("403 Forbidden", False),
+    ("404", False),
+    ("408 Request Timeout", True),
+    ("429 Too Many Requests", True),
+    ("502 Bad Gateway", True),
+    ("", True),
+    ("Proxy Server could not connect: Host unreachable.", True),
+]
+
+
+@pytest.mark.parametrize(("said", "passes"), PROXIES)
+def test_a_proxy_that_connects_to_nobody_is_judged_by_its_status(said, passes):
+    """A wrong password does not get better; a proxy that says nothing may be busy."""
+    assert _failures.proxy_passes(said) == passes
 
 
 @pytest.mark.parametrize(("error", "said"), PASSING_CAUSES, ids=[said for _, said in PASSING_CAUSES])
@@ -261,6 +279,8 @@ LASTING = [
     "authentication_error",
     "insufficient_quota",
     "image_too_large",
+    "empty_image_file",
+    "failed_to_download_image",
 ]
 
 
@@ -274,13 +294,28 @@ async def test_an_error_in_a_stream_that_will_not_pass_is_final(api, kind):
 
 
 @each_api
-@pytest.mark.parametrize(("code", "again"), [(402, False), (403, False), (429, True), (502, True)])
-async def test_a_status_inside_of_a_stream_counts_as_one(api, code, again):
-    """A gateway that has begun to answer tells what it met as an error's code."""
-    event = {"error": {"code": code, "message": "Upstream."}}
-    response, call, _ = await asked(api, streamed(event), answered(api))
-    assert isinstance(response, ModelError) != again
-    assert bool(call.noted("wait")) == again
+@pytest.mark.parametrize("field", ["code", "status"])
+@pytest.mark.parametrize("written", [int, str])
+@pytest.mark.parametrize(
+    ("code", "kind", "again"),
+    [
+        (400, None, False),
+        (402, None, False),
+        (403, None, False),
+        (425, None, True),
+        (429, None, True),
+        (429, "rate_limit_error", True),
+        (429, "insufficient_quota", False),
+        (502, None, True),
+    ],
+)
+async def test_a_status_inside_of_an_answer_counts_as_one(api, field, written, code, kind, again):
+    """A gateway that has begun to answer tells in its error what it met, as a number or a text."""
+    error = {"error": {field: written(code), "type": kind, "message": "Upstream."}}
+    for first in (streamed(error), httpx.Response(200, json=error), refusal(code, error)):
+        response, call, _ = await asked(api, first, answered(api))
+        assert isinstance(response, ModelError) != again
+        assert bool(call.noted("wait")) == again
 
 
 @each_api
@@ -477,10 +512,30 @@ async def test_a_quota_that_is_used_up_is_not_asked_again(api, code, field):
     assert error.status == 429 and not call.noted("wait")
 
 
-async def test_a_server_that_says_not_to_ask_again_is_not():
+@pytest.mark.parametrize("told", ["false", "False", " FALSE "])
+async def test_a_server_that_says_not_to_ask_again_is_not(told):
     """OpenAI and Anthropic send a header that says so, and their own clients obey."""
-    error, call, _ = await asked("chat", refusal(503, "Down.", x_should_retry="false"))
+    error, call, _ = await asked("chat", refusal(503, "Down.", x_should_retry=told))
     assert str(error) == "openai('gpt-5-mini') answered 503: Down." and not call.noted("wait")
+
+
+@pytest.mark.parametrize("told", ["true", "True", "TRUE"])
+async def test_a_server_that_says_to_ask_again_is_asked(told):
+    """It knows better than its status, but for a quota that is used up."""
+    response, call, _ = await asked("chat", refusal(400, "Odd.", x_should_retry=told), answered("chat"))
+    assert response.text == "Hello there."
+    assert [why for _, why in call.noted("wait")] == ["openai('gpt-5-mini') answered 400: Odd."]
+    used_up = {"error": {"message": "Pay.", "code": "insufficient_quota"}}
+    error, call, _ = await asked("chat", refusal(429, used_up, x_should_retry=told))
+    assert isinstance(error, ModelError) and not call.noted("wait")
+
+
+async def test_what_a_server_says_of_asking_again_may_make_no_sense():
+    """Then the status counts."""
+    error, call, _ = await asked(
+        "chat", refusal(500, x_should_retry="maybe"), refusal(400, x_should_retry="maybe")
+    )
+    assert str(error) == "openai('gpt-5-mini') answered 400." and len(call.noted("wait")) == 1
 
 
 # The last error.
@@ -663,7 +718,7 @@ async def test_usage_that_comes_with_every_chunk_is_not_added_up():
 
 @each_api
 @pytest.mark.parametrize(
-    "usage", [None, {}, [], "many", {"input_tokens": "3", "prompt_tokens": -1}, {"input_tokens": True}]
+    "usage", [None, {}, [], "many", {"input_tokens": "3 or so", "prompt_tokens": -1}, {"input_tokens": True}]
 )
 async def test_usage_of_an_odd_shape_counts_nothing(api, usage):
     """A count that is none is 0, and the answer stands."""
@@ -839,3 +894,14 @@ async def test_one_model_can_be_asked_by_many_at_once(api):
 def test_limits_are_as_the_documentation_says():
     """The numbers that users are told."""
     assert (_failures.LONGEST_ASKED, _http.CONNECT_SECONDS, _streams.END_SECONDS) == (300, 10, 1)
+
+
+@each_api
+async def test_a_proxy_that_refuses_to_connect_is_not_tried_again(api):
+    """As a wrong password does not get better; one that is busy may."""
+    busy, refused = httpx.ProxyError("503 Busy"), httpx.ProxyError("407 Proxy Authentication Required")
+    error, call, _ = await asked(api, busy, refused, base_url="https://api.example.org/v1")
+    unreached = f"{LABELS[api]} could not be reached at https://api.example.org: ProxyError:"
+    assert str(error) == f"{unreached} 407 Proxy Authentication Required."
+    assert [why for _, why in call.noted("wait")] == [f"{unreached} 503 Busy"]
+    assert call.noted("spent") == [FREE] * 2

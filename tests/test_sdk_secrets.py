@@ -9,6 +9,7 @@ import logging
 import pickle
 import subprocess
 import sys
+import time
 import traceback
 from base64 import b64encode
 from typing import Any
@@ -263,11 +264,127 @@ async def test_secrets_in_headers_are_hidden_too():
     """A token for a gateway is as secret as a key, with its word before it and without."""
     server = Server(refusal(400, "got 'Bearer tok-0123456789' (tok-0123456789), team 7"))
     model = model_of(
-        "chat", server, headers={"Proxy-Authorization": "Bearer tok-0123456789", "X-Team": "team 7"}
+        "chat",
+        server,
+        headers={"Proxy-Authorization": "Bearer tok-0123456789", "OpenAI-Organization": "team 7"},
     )
     with pytest.raises(ModelError) as caught:
         await model.respond(request_of())
     assert str(caught.value) == "openai('gpt-5-mini') answered 400: got '…' (…), team 7."
+
+
+@pytest.mark.parametrize("name", ["X-Pass", "X-Credential", "X-Custom", "Authorization"])
+async def test_a_header_of_any_name_may_be_a_secret(name):
+    """Who gives it need not say what it is for."""
+    server = Server(lambda request: refusal(400, f"got {request.headers[name]}"))
+    with pytest.raises(ModelError) as caught:
+        await model_of("chat", server, headers={name: "verysecret99"}).respond(request_of())
+    assert str(caught.value) == "openai('gpt-5-mini') answered 400: got …."
+
+
+async def test_a_header_that_is_plainly_no_secret_is_shown():
+    """An error may be about what it says."""
+    headers = {
+        "Accept": "text/html",
+        "User-Agent": "tool/1.0",
+        "OpenAI-Project": "proj_1234",
+        "anthropic-version": "2023-06-01",
+        "Anthropic-Beta": "context-1m",
+    }
+    server = Server(
+        lambda request: refusal(400, " ".join(request.headers[name] for name in headers).replace("/", "-"))
+    )
+    with pytest.raises(ModelError) as caught:
+        await model_of("chat", server, headers=headers).respond(request_of())
+    assert str(caught.value).endswith(" 400: text-html tool-1.0 proj_1234 2023-06-01 context-1m.")
+
+
+@pytest.mark.parametrize(
+    ("userinfo", "said"),
+    [
+        ("user:hunter2000", "user …"),
+        (":hunter2000", " …"),
+        ("hunter2000:", "… "),
+        ("naïve:hünter2000", "naïve …"),
+    ],
+)
+@pytest.mark.parametrize("padding", ["", "="])
+async def test_the_password_in_a_header_is_hidden(userinfo, said, padding):
+    """A server may tell what it has read there."""
+    written = b64encode(userinfo.encode()).decode()
+    written = written if padding else written.rstrip("=")
+    server = Server(refusal(401, f"Basic {written}: {userinfo} [{userinfo.replace(':', ' ')}]"))
+    model = model_of("chat", server, api_key=None, headers={"authorization": f"basic {written}"})
+    with pytest.raises(ModelError) as caught:
+        await model.respond(request_of())
+    assert f"answered 401: Basic …: … [{said}]" in str(caught.value)
+
+
+@pytest.mark.parametrize("header", ["Basic", "Basic !", "Basic abcde", "Basic //8=", "", " "])
+async def test_a_header_that_says_no_password_hurts_nobody(header):
+    """It is sent as it is."""
+    server = Server(answered("chat"))
+    model = model_of("chat", server, headers={"authorization": header})
+    assert (await model.respond(request_of())).text == "Hello there."
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("query-secret-77", "…"),
+        ("a=1&query%2Dsecret%2D77", "a=1&…"),
+        ("version_token=query-secret-77", "version_token=…"),
+        ("api-version=2024-10-21", "api-version=2024-10-21"),
+    ],
+)
+async def test_secrets_in_a_query_need_no_name(query, said):
+    """Only a version is none, by whatever name it goes."""
+    server = Server(lambda request: refusal(400, f"bad {request.url.query.decode()} query-secret-77"))
+    with pytest.raises(ModelError) as caught:
+        await model_of("chat", server, base_url=f"http://host/v1?{query}").respond(request_of())
+    last = "query-secret-77" if query.startswith("api") else "…"
+    assert str(caught.value) == f"openai('gpt-5-mini') answered 400: bad {said} {last}."
+
+
+async def test_a_sign_in_a_query_is_hidden_however_it_is_read():
+    """A plus may be a space."""
+    server = Server(refusal(400, "k1+k2/x, k1 k2/x, k1+k2%2Fx"))
+    with pytest.raises(ModelError) as caught:
+        await model_of("chat", server, base_url="http://host/v1?sig=k1+k2%2Fx").respond(request_of())
+    assert str(caught.value) == "openai('gpt-5-mini') answered 400: …, …, …."
+
+
+ESCAPES = [
+    lambda text: json.dumps(text)[1:-1],
+    lambda text: json.dumps(json.dumps(text))[3:-3],
+    lambda text: json.dumps(text)[1:-1].replace("/", "\\/"),
+    lambda text: "".join(one if one.isalnum() else f"\\u{ord(one):04X}" for one in text),
+]
+
+
+@each_api
+@pytest.mark.parametrize("key", ["AAAA/BBBB/CCCC", 'AAAA"BBBB', "AAAA\\BBBB", "AA+B=C<D>&E.F"])
+@pytest.mark.parametrize("escape", ESCAPES)
+async def test_a_key_is_hidden_as_it_stands_in_json(api, key, escape):
+    """What is quoted as it came has the escapes that its server writes."""
+    detail = f'{{"detail": "key {escape(key)} is bad"}}'
+    for answer, said in (
+        (httpx.Response(200, headers={"content-type": "application/json"}, text=detail), 'key … is bad"}'),
+        (refusal(400, f'{{"error": [{detail}]}}'), 'key … is bad"}]'),
+        (refusal(400, f"no JSON: {detail}"), 'key … is bad"}'),
+    ):
+        with pytest.raises(ModelError) as caught:
+            await model_of(api, Server(answer), api_key=key, retries=0).respond(request_of())
+        assert said in str(caught.value)
+
+
+async def test_many_backslashes_are_soon_looked_through():
+    """However many stand where a secret might begin."""
+    server = Server(refusal(400, "\\" * 65_000))
+    begun = time.perf_counter()
+    with pytest.raises(ModelError, match="answered 400"):
+        await model_of("chat", server, api_key="/AAAA/BBBB").respond(request_of())
+    assert time.perf_counter() - begun < 5
 
 
 @each_api

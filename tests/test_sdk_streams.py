@@ -402,6 +402,83 @@ def test_content_of_kinds_that_june_does_not_know_is_left_out():
     assert read("messages", [*more, *events_of("messages", "Hi")]).text == "Hi"
 
 
+def test_numbers_may_be_written_as_texts_or_with_a_point():
+    """Servers in languages that know one sort of number only do it."""
+
+    def piece(index: Any, arguments: str, **more: Any) -> Any:
+        call = {"index": index, "function": {"arguments": arguments, **more}}
+        return {"choices": [{"index": "0", "delta": {"tool_calls": [call]}}]}
+
+    events = [
+        piece("0", "", name="a"), piece(1.0, "", name="b"), piece("1", '{"c": 2}'), piece(0.0, '{"c": 1}'),
+        {"choices": [{"index": "1", "delta": {"content": "not this"}}]},
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]},
+        {"choices": [], "usage": {"prompt_tokens": 20.0, "completion_tokens": "9"}},
+        {"choices": [], "usage": {}},
+    ]  # fmt: skip
+    response = read("chat", events)
+    assert called(response) == [("a", '{"c": 1}'), ("b", '{"c": 2}')] and not response.text
+    assert (response.usage.input_tokens, response.usage.output_tokens) == (20, 9)
+
+
+def test_a_name_that_comes_again_with_a_space_is_no_second_call():
+    """Some servers repeat it with each piece, and end a call with an empty one."""
+    call = {"index": 0, "id": "call_a", "function": {"name": "weather", "arguments": '{"city": "Paris"}'}}
+    again = {"function": {"name": "weather", "arguments": " "}}
+    response = read(
+        "chat",
+        [
+            {"choices": [{"delta": {"tool_calls": [call]}}]},
+            {"choices": [{"delta": {"tool_calls": [again]}, "finish_reason": "tool_calls"}]},
+        ],
+    )
+    assert [(one.id, one.name) for one in response.tool_calls] == [("call_a", "weather")]
+
+
+def test_a_response_may_come_without_pieces():
+    """What the events at the end of each part hold is the answer, if nothing else has."""
+    events = [
+        {"type": "response.output_text.done", "output_index": 0, "content_index": 0, "text": "Hi."},
+        {
+            "type": "response.output_item.added",
+            "output_index": 1,
+            "item": {"type": "function_call", "id": "fc_1", "call_id": "call_a", "name": "weather"},
+        },
+        {
+            "type": "response.function_call_arguments.done",
+            "output_index": 1,
+            "item_id": "fc_1",
+            "arguments": '{"city": "Paris"}',
+        },
+        {"type": "response.completed", "response": {"status": "completed", "output": []}},
+    ]
+    response = read("responses", events)
+    assert response.text == "Hi." and called(response) == [("weather", '{"city": "Paris"}')]
+
+
+def test_a_call_that_is_announced_and_does_not_come_is_no_answer():
+    """An old way of calling functions, or a server that lost it."""
+    with pytest.raises(Failed) as failed:
+        read("chat", [{"choices": [{"delta": {}, "finish_reason": "function_call"}]}])
+    assert failed.value.failure.said == (
+        "ended its answer with the finish reason 'function_call', and called no tool"
+    )
+
+
+def test_what_a_tool_of_the_providers_own_was_called_with_goes_back():
+    """Whether it comes in pieces or with its block."""
+    block = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"query": "trio"}}
+    events = [
+        {"type": "message_start", "message": {"model": "claude"}},
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        {"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": "Hi."}},
+        {"type": "message_delta", "delta": {"stop_reason": "end_turn"}},
+        {"type": "message_stop"},
+    ]
+    raw = read("messages", events).raw
+    assert raw is not None and raw["answer"][0] == block
+
+
 def test_only_the_first_of_several_choices_counts():
     """Settings(extra={"n": 2}) asks for choices that nobody looks at."""
     chunks = [chunk({"content": "A"}), chunk({"content": "B"}), chunk({}, "stop"), chunk({}, "length")]

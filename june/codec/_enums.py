@@ -14,6 +14,9 @@ from june.codec._shapes import KIND_OF, Shape
 
 _STR = frozenset({"str"})
 
+_SHOWN = 20
+"""How many members a message lists."""
+
 
 class EnumShape(Shape):
     """An enum, by the names of its members; a combination of flags is the list of their names."""
@@ -52,7 +55,8 @@ class EnumShape(Shape):
             if member is not None:
                 return member
             meant = near(data, self.members)
-            hint = f" (did you mean {meant[0]}?)" if meant else ""
+            known = [str(name) for name in self.members][:_SHOWN]
+            hint = f" (did you mean {meant[0]}?)" if meant else f" (there are: {', '.join(known)})"
             raise Undecodable(f'expected a member of {self.label}, found "{short_repr(data)[1:-1]}"{hint}')
         if self.flags and type(data) is list:
             if all(type(name) is str and name in self.members for name in data):

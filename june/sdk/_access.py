@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import os
 import re
-from base64 import b64encode
-from collections.abc import Iterable, Mapping
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Never
-from urllib.parse import parse_qsl, unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, unquote_plus, urlsplit, urlunsplit
 
 import attrs
 
@@ -22,7 +23,23 @@ from june.errors import ModelError
 SHORTEST_HIDDEN = 4
 """A secret of fewer characters is not looked for in texts: it would be found in any."""
 
-_SECRET_HEADERS = ("auth", "key", "token", "secret", "cookie", "password")
+_PLAIN_HEADERS = frozenset(
+    {
+        "accept",
+        "accept-encoding",
+        "accept-language",
+        "anthropic-beta",
+        "anthropic-version",
+        "content-type",
+        "http-referer",
+        "openai-beta",
+        "openai-organization",
+        "openai-project",
+        "user-agent",
+        "x-title",
+    }
+)
+"""Headers that are no secrets. Any other may be one: its name need not say so."""
 
 _PROXY_VARIABLES = ("http_proxy", "https_proxy", "all_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 
@@ -170,7 +187,7 @@ class Access:
             address=_without_userinfo(address.reveal()),
             headers=headers,
             key_from=key_from if basic is not None or provider.key_header in headers else None,
-            hidden=self._hidden(key, address, headers),
+            hidden=partial(self._hidden, key, address, headers),
         )
 
     def _hidden(
@@ -178,9 +195,8 @@ class Access:
     ) -> tuple[Secret, ...]:
         texts = [] if key is None else [key.reveal()]
         for name, secret in headers.items():
-            if any(word in name for word in _SECRET_HEADERS):
-                # The last word of "Bearer KEY" is a secret by itself.
-                texts += [secret.reveal(), *secret.reveal().split()[1:]]
+            if name not in _PLAIN_HEADERS:
+                texts += _secrets_in_header(secret.reveal())
         texts += _secrets_in(address.reveal())
         for name in _PROXY_VARIABLES:
             texts += _secrets_in(os.environ.get(name, ""))
@@ -215,20 +231,53 @@ def _without_userinfo(address: str) -> str:
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 
 
+def _secrets_in_header(text: str) -> Iterable[str]:
+    """Give what may be a secret in a header: all of it, and the last word of ``Bearer KEY`` by itself."""
+    scheme, *words = text.split() or [""]
+    yield from (text, *words)
+    if scheme.lower() == "basic" and words:
+        try:
+            yield from _secrets_in_userinfo(b64decode(words[0] + "==").decode("utf-8", "replace"))
+        except ValueError:
+            # No server can read it either.
+            pass
+
+
+def _secrets_in_userinfo(userinfo: str) -> Iterable[str]:
+    """Give what may be a secret in a user and a password: without a password, the user is the key."""
+    user, _, password = userinfo.partition(":")
+    yield from (userinfo, password or user)
+
+
 def _secrets_in(address: str) -> Iterable[str]:
     """Give what may be a secret in an address: its password, and what its query says but for a version."""
     try:
         userinfo, query = _userinfo(address), urlsplit(address).query
     except ValueError:
         return
-    # Without a colon, it is the user that is the key.
-    secret = userinfo.partition(":")[2] or userinfo
-    yield from (userinfo, secret, unquote(secret))
+    for written in _secrets_in_userinfo(userinfo):
+        yield from (written, unquote(written))
     for field in query.split("&"):
-        name, _, written = field.partition("=")
-        if "version" not in name.lower():
-            yield written
-            yield from (value for _, value in parse_qsl(field))
+        name, mark, written = field.partition("=")
+        if mark and name.lower().endswith("version"):
+            continue
+        # One without a name may be a key as well.
+        written = written if mark else name
+        yield from (written, unquote(written), unquote_plus(written))
+
+
+def _pattern(secret: Secret) -> str:
+    """Give a pattern of a secret as it is, and with the escapes that it may have in JSON."""
+    pattern = ""
+    for one in secret.reveal():
+        if one.isascii() and one.isalnum():
+            pattern += one
+        else:
+            units = one.encode("utf-16-be", "surrogatepass").hex(" ", 2).split()
+            number = "".join(rf"\\{{1,3}}u{unit}" for unit in units)
+            # JSON inside of JSON has three.
+            pattern += rf"(?:\\{{0,3}}{re.escape(one)}|(?i:{number}))"
+    return pattern
 
 
 def _sendable(text: str) -> bool:
@@ -255,18 +304,19 @@ class Line:
         address: The API's address.
         headers: The headers, by their names in lower case.
         key_from: Where the key comes from, or None if there is none.
-        hidden: What no text may have.
+        hidden: Gives what no text may have; it is asked only where there is a text to tell.
     """
 
     address: str = attrs.field(repr=False)
     headers: Mapping[str, Secret]
     key_from: str | None
-    hidden: tuple[Secret, ...]
+    hidden: Callable[[], tuple[Secret, ...]]
 
     def url(self, path: str) -> str:
         """Give the address of one of the API's functions; what *address* has after a ``?`` stays."""
         base, mark, query = self.address.partition("?")
-        base = base.rstrip("/")
+        # Some give the address of the function itself.
+        base = base.rstrip("/").removesuffix(path)
         if path.startswith("/v1/"):
             # Given as an address of OpenAI's is.
             base = base.removesuffix("/v1")
@@ -285,7 +335,7 @@ class Line:
 
     def hide(self, text: str) -> str:
         """Put ``…`` in place of each secret in *text*."""
-        for secret in self.hidden:
-            text = text.replace(secret.reveal(), "…")
+        for secret in self.hidden():
+            text = re.sub(_pattern(secret), "…", text)
         # A client of the user's may have a proxy with a password.
         return _USERINFO.sub("…@", text)

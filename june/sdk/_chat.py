@@ -24,6 +24,7 @@ from june.sdk._requests import (
     keep,
     kept,
     tool_choice,
+    with_extra,
 )
 from june.sdk._streams import Part, Parts
 from june.sdk._values import count, items, mapping, number, text
@@ -71,7 +72,7 @@ class Chat:
         # Without it a stream has no usage, and Mistral, for one, refuses it.
         "stream_options": ("stream_options", "include_usage"),
         # Many servers know no schemas, or not for all of their models.
-        "response_format": ("response_format", "json_schema"),
+        "response_format": ("response_format", "json_schema", "structured output"),
     }
 
     def body(self, request: Request, refused: frozenset[str] = frozenset()) -> dict[str, Any]:
@@ -86,7 +87,8 @@ class Chat:
         settings = request.settings
         # OpenAI's models that think refuse max_tokens, and many other servers do not know its successor.
         limit = "max_completion_tokens" if self.access.at_home else "max_tokens"
-        instructions = instructions_of(request, schema="response_format" in refused)
+        in_words = "response_format" in refused or "response_format" in settings.extra
+        instructions = instructions_of(request, schema=in_words)
         body: dict[str, Any] = {"model": self.model, "messages": self._messages(request, instructions)}
         body |= given(
             temperature=settings.temperature,
@@ -116,7 +118,7 @@ class Chat:
         if choice is not None:
             named = choice not in ("auto", "none", "required")
             body["tool_choice"] = {"type": "function", "function": {"name": choice}} if named else choice
-        if request.output is not None:
+        if request.output is not None and not in_words:
             body["response_format"] = {
                 "type": "json_schema",
                 "json_schema": {
@@ -126,7 +128,7 @@ class Chat:
                 },
             }
         body["stream_options"] = {"include_usage": True}
-        return {**body, **settings.extra, "stream": True}
+        return {**with_extra(body, settings.extra, "stream_options"), "stream": True}
 
     def _messages(self, request: Request, instructions: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
@@ -195,8 +197,8 @@ class ChatReader:
 
     def feed(self, data: dict[str, Any]) -> str:
         self._model = text(data.get("model")) or self._model
-        usage = data.get("usage")
-        if usage is not None:
+        usage = mapping(data.get("usage"))
+        if usage:
             self.usage = Usage(
                 input_tokens=count(usage, "prompt_tokens"),
                 output_tokens=count(usage, "completion_tokens"),
@@ -257,6 +259,8 @@ class ChatReader:
             self._parts.joined("refusal"),
             self._parts.joined("text"),
         )
+        if reason == "tool_calls" and not (calls or refusal or content):
+            raise broken(f"ended its answer with the finish reason {self._reason!r}, and called no tool")
         if reason in ("stop", "tool_calls"):
             # What there is counts: some servers end an answer with calls with "stop", or the other way round.
             reason = "tool_calls" if calls else "refusal" if refusal else "stop"

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import time
 from collections.abc import Mapping
 from datetime import UTC
@@ -31,7 +32,7 @@ _WORDS = 600
 QUOTED = 100
 """How many characters are shown of what is no provider's words."""
 
-_PASSING = frozenset({408, 409, 429})
+_PASSING = frozenset({408, 409, 425, 429})
 """Statuses below 500 of what may pass."""
 
 _QUOTAS = frozenset(
@@ -55,6 +56,8 @@ _LASTING = _QUOTAS | {
     "bio_policy",
     "context_length_exceeded",
     "data_residency_mismatch",
+    "empty_image_file",
+    "failed_to_download_image",
     "not_found_error",
     "permission_error",
     "request_too_large",
@@ -106,17 +109,41 @@ def of_status(status: int, headers: Mapping[str, str], body: str) -> Failure:
     message, kinds, field = words(body)
     if 300 <= status < 400 and "location" in headers:
         message = f"it redirects to {_host(headers['location'])}"
-    passes = status in _PASSING or status >= 500
-    if not _QUOTAS.isdisjoint(kinds) or headers.get("x-should-retry") == "false":
-        passes = False
+    told = headers.get("x-should-retry", "").strip().lower()
+    passes = told == "true" or (told != "false" and _status_passes(status))
     return Failure(
         said=_sentence(f"answered {status}", kinds, message),
-        passes=passes,
+        passes=passes and _QUOTAS.isdisjoint(kinds),
         field=field,
         status=status,
         asked=asked_wait(headers),
         free=True,
     )
+
+
+def proxy_passes(said: str) -> bool:
+    """
+    Say whether a proxy that connects to nobody may do so the next time.
+
+    Args:
+        said: What httpx says of it, which begins with the status that it answered, if it did.
+
+    Example:
+        >>> proxy_passes("407 Proxy Authentication Required"), proxy_passes("503 Busy"), proxy_passes("EOF")
+        (False, True, True)
+    """
+    status = _read_status(said[:3])
+    return status is None or _status_passes(status)
+
+
+def _status_passes(status: int) -> bool:
+    return status in _PASSING or status >= 500
+
+
+def _read_status(code: object) -> int | None:
+    """Read an error's status, which some servers write as a text."""
+    text = str(code) if isinstance(code, (int, str)) else ""
+    return int(text) if re.fullmatch(r"[45][0-9]{2}", text) else None
 
 
 def _host(location: str) -> str:
@@ -144,10 +171,12 @@ def in_event(data: Mapping[str, Any]) -> Failure | None:
     if not error:
         return None
     message, kinds, _ = words(json.dumps({"error": error}))
-    status = error.get("code") if isinstance(error, Mapping) else None
-    if isinstance(status, int) and 400 <= status < 600:
+    status = None
+    if isinstance(error, Mapping):
+        status = _read_status(error.get("code")) or _read_status(error.get("status"))
+    if status is not None:
         # A gateway that had begun to answer before it knew.
-        passes = status in _PASSING or status >= 500
+        passes = _status_passes(status) and _QUOTAS.isdisjoint(kinds)
     else:
         passes = not any(kind in _LASTING or kind.startswith(_LASTING_STARTS) for kind in kinds)
     return Failure(

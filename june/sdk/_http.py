@@ -29,9 +29,20 @@ from june.sdk._failures import (
     in_event,
     of_status,
     pause,
+    proxy_passes,
     shortened,
 )
-from june.sdk._streams import END_SECONDS, Events, Reader, beginning, fill, is_json, is_stream, pieces
+from june.sdk._streams import (
+    END_SECONDS,
+    MOST_ANSWERED,
+    Events,
+    Reader,
+    beginning,
+    fill,
+    is_json,
+    is_stream,
+    pieces,
+)
 from june.sdk._values import whole_characters, written
 
 if TYPE_CHECKING:
@@ -46,9 +57,6 @@ _MOST_REFUSED = 65_536
 _REFUSED_SECONDS = 10.0
 """How long it is read."""
 
-_MOST_ANSWERED = 64 * 2**20
-"""How many bytes an answer that comes at once may have."""
-
 _decode = msgspec.json.Decoder().decode
 
 
@@ -60,6 +68,7 @@ class Api(Protocol):
         label: What messages call the model.
         path: The API's function, below its address.
         optional: Fields of a body that are left out once a server has refused them, and how it says so.
+            What is within a field stands after a point, and `body` leaves it out.
     """
 
     @property
@@ -246,9 +255,7 @@ class _Exchange:
         api, known = self._api, self._model._refused
         body = api.body(request, frozenset())
         try:
-            refused = frozenset(
-                name for name, value in known if name in body and written(body[name]) == value
-            )
+            refused = frozenset(name for name, value in known if _written_at(body, name) == value)
             if refused:
                 body = api.body(request, refused)
                 body = {name: value for name, value in body.items() if name not in refused}
@@ -259,9 +266,11 @@ class _Exchange:
     def _learned(self, failure: Failure, request: Request, body: dict[str, Any]) -> bool:
         """Say whether an optional field that the user did not ask for was refused, and keep that in mind."""
         refused = frozenset(
-            (name, written(body[name]))
+            (name, value)
             for name, signs in self._api.optional.items()
-            if name in body and name not in request.settings.extra and _refuses(failure, name, signs)
+            if (value := _written_at(body, name)) is not None
+            and _written_at(request.settings.extra, name) is None
+            and _refuses(failure, name, signs)
         )
         self._model._refused |= refused
         return bool(refused)
@@ -305,7 +314,7 @@ class _Exchange:
                     outcome = self._clean(await self._refusal(response))
         except Failed as failed:
             outcome = self._clean(failed.failure)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+        except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
             outcome = self._clean(self._trouble(error, begun))
         finally:
             if not isinstance(outcome, Response):
@@ -325,6 +334,8 @@ class _Exchange:
         """
         import httpx
 
+        from june.sdk._content import Content
+
         line = self._line
         request = self._client.build_request(
             "POST",
@@ -340,6 +351,7 @@ class _Exchange:
             # However long the line for a connection is: the run decides how many steps ask at once.
             timeout=httpx.Timeout(self._model._timeout, connect=CONNECT_SECONDS, pool=None),
         )
+        request.stream = Content(content)
         try:
             # Where an answer sends us, nobody gave the key for.
             response = await self._client.send(request, stream=True, follow_redirects=False)
@@ -413,6 +425,8 @@ class _Exchange:
         for text in events:
             if text.strip() == "[DONE]":
                 return True
+            if not text.strip():
+                continue
             data = _object(text)
             if data is None:
                 if reader.whole:
@@ -438,10 +452,17 @@ class _Exchange:
         Raises:
             Failed: If it is none.
         """
+        import httpx
+
         body = bytearray(start)
         if is_json(start):
-            most = _MOST_ANSWERED
-            await fill(body, source, most)
+            most = MOST_ANSWERED
+            try:
+                await fill(body, source, most, _is_object)
+            except (httpx.HTTPError, Failed):
+                # All of it may have come before.
+                if not _is_object(body):
+                    raise
         else:
             most = _MOST_REFUSED
             with trio.move_on_after(_REFUSED_SECONDS):
@@ -486,7 +507,7 @@ class _Exchange:
             hint = f"The key comes from {self._line.key_from}"
         return attrs.evolve(failure, said=f"{_sentence(failure.said)} {hint}")
 
-    def _trouble(self, error: httpx.HTTPError | httpx.InvalidURL, begun: bool) -> Failure:
+    def _trouble(self, error: httpx.HTTPError | httpx.InvalidURL | httpx.StreamError, begun: bool) -> Failure:
         """Judge what kept an answer from coming."""
         import httpx
 
@@ -505,7 +526,8 @@ class _Exchange:
         if isinstance(error, (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError)):
             problem = _tls_problem(error)
             said = f"{unreached}: {what if problem is None else self._line.hide(problem)}"
-            return Failure(said=said, passes=problem is None, cause=cause, free=True)
+            passes = problem is None and (not isinstance(error, httpx.ProxyError) or proxy_passes(text))
+            return Failure(said=said, passes=passes, cause=cause, free=True)
         if isinstance(error, httpx.ReadTimeout):
             said = f"sent nothing for {duration(self._model._timeout)}"
         else:
@@ -515,7 +537,7 @@ class _Exchange:
         return Failure(said=said, passes=passes, status=status, cause=cause, free=not passes and not begun)
 
     def _clean(self, failure: Failure) -> Failure:
-        return attrs.evolve(failure, said=shortened(self._line.hide(failure.said)))
+        return attrs.evolve(failure, said=whole_characters(shortened(self._line.hide(failure.said))))
 
 
 def _object(text: str) -> dict[str, Any] | None:
@@ -528,6 +550,21 @@ def _object(text: str) -> dict[str, Any] | None:
         except (ValueError, RecursionError):
             return None
     return value if isinstance(value, dict) else None
+
+
+def _is_object(body: bytearray) -> bool:
+    """Whether a body is a whole JSON object already."""
+    return body.rstrip().endswith(b"}") and _object(body.decode("utf-8-sig", "replace")) is not None
+
+
+def _written_at(body: Mapping[str, Any], name: str) -> str | None:
+    """Give what a body has under a name, in which a point leads into a field, as JSON; None is nothing."""
+    value: Any = body
+    for part in name.split("."):
+        if not isinstance(value, Mapping) or part not in value:
+            return None
+        value = value[part]
+    return written(value)
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
@@ -550,8 +587,10 @@ def _tls_problem(error: BaseException) -> str | None:
 def _refuses(failure: Failure, name: str, signs: tuple[str, ...]) -> bool:
     if failure.status not in (400, 422):
         return False
-    said = failure.said.lower()
-    return failure.field.partition(".")[0] == name or any(sign in said for sign in signs)
+    said, field = failure.said.lower(), failure.field
+    # Of a field, what is within it, or what it is within.
+    named = field and (f"{field}.".startswith(f"{name}.") or f"{name}.".startswith(f"{field}."))
+    return bool(named) or any(sign in said for sign in signs)
 
 
 def _sentence(text: str) -> str:

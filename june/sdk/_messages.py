@@ -27,9 +27,10 @@ from june.sdk._requests import (
     keep,
     kept,
     tool_choice,
+    with_extra,
 )
 from june.sdk._streams import Part, Parts
-from june.sdk._values import count, items, mapping, number, text
+from june.sdk._values import count, items, mapping, number, text, whole_characters
 
 API = "messages"
 
@@ -86,7 +87,15 @@ class Messages:
     label: str
 
     path = "/v1/messages"
-    optional: ClassVar[dict[str, tuple[str, ...]]] = {}
+    optional: ClassVar = {
+        # Older servers between us and the API do not know it, and not every schema can be held to.
+        "output_config.format": (
+            "output_config",
+            "output format",
+            "structured output",
+            "schema is too complex",
+        ),
+    }
 
     def body(self, request: Request, refused: frozenset[str] = frozenset()) -> dict[str, Any]:
         """
@@ -107,7 +116,10 @@ class Messages:
         output_config: dict[str, Any] = {}
         schema = request.output
         new = not _BEFORE_SCHEMAS.search(self.model)
-        if schema is not None and new and _strict.fits(schema, _strict.ANTHROPIC):
+        in_words = "output_config.format" in refused or "format" in mapping(
+            settings.extra.get("output_config")
+        )
+        if schema is not None and new and not in_words and _strict.fits(schema, _strict.ANTHROPIC):
             output_config["format"] = {"type": "json_schema", "schema": schema}
         if instructions := instructions_of(request, schema="format" not in output_config):
             body["system"] = instructions
@@ -127,7 +139,7 @@ class Messages:
             ]
         if choice := self._choice(request):
             body["tool_choice"] = choice
-        return {**body, **settings.extra, "stream": True}
+        return {**with_extra(body, settings.extra, "output_config"), "stream": True}
 
     def _thinking(self, reasoning: str, max_tokens: int, output_config: dict[str, Any]) -> dict[str, Any]:
         if _BEFORE_EFFORT.search(self.model):
@@ -282,7 +294,7 @@ class MessagesReader:
         elif event == "message_delta":
             delta = mapping(data.get("delta"))
             self._reason = text(delta.get("stop_reason")) or self._reason
-            self._explanation = text(mapping(delta.get("stop_details")).get("explanation"))
+            self._explanation = whole_characters(text(mapping(delta.get("stop_details")).get("explanation")))
             self._count(data.get("usage"))
         elif event == "message_stop":
             self.over = True
@@ -370,4 +382,6 @@ def _block(part: Part) -> dict[str, Any] | None:
     if part.kind == "thinking":
         thought = text(part.data.get("thinking")) + part.text
         return {"type": "thinking", "thinking": thought, "signature": text(part.data.get("signature"))}
-    return {**part.data, "input": part.object or {}} if "input" in part.data else part.data
+    if "input" in part.data and part.pieces:
+        return {**part.data, "input": part.object or {}}
+    return part.data

@@ -140,6 +140,22 @@ def given(**fields: Any) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
+def with_extra(body: Mapping[str, Any], extra: Mapping[str, Any], *joined: str) -> dict[str, Any]:
+    """
+    Put a user's own fields over those of a body.
+
+    Args:
+        body: The body.
+        extra: `june.Settings.extra`.
+        joined: Fields that have several things in them, of which the user's own go over those of the body.
+    """
+    found = {**body, **extra}
+    for name in joined:
+        if isinstance(body.get(name), Mapping) and isinstance(extra.get(name), Mapping):
+            found[name] = {**body[name], **extra[name]}
+    return found
+
+
 def tool_choice(request: Request, label: str) -> str | None:
     """
     Give the setting of that name, or None if there is nothing to say of it.

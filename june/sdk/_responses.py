@@ -23,6 +23,7 @@ from june.sdk._requests import (
     keep,
     kept,
     tool_choice,
+    with_extra,
 )
 from june.sdk._streams import Parts
 from june.sdk._values import count, items, mapping, number, text
@@ -58,7 +59,7 @@ class Responses:
         # Models that do not think refuse it.
         "include": ("encrypted content is not supported", "reasoning.encrypted_content"),
         # Older models cannot be held to a schema.
-        "text": ("text.format", "json_schema"),
+        "text.format": ("text.format", "json_schema", "structured output"),
     }
 
     def body(self, request: Request, refused: frozenset[str] = frozenset()) -> dict[str, Any]:
@@ -74,7 +75,8 @@ class Responses:
                 instead = "Leave it out, or pass api='chat' to openai()"
                 raise cannot(self.label, name, "the Responses API", instead)
         body: dict[str, Any] = {"model": self.model, "input": self._input(request)}
-        if instructions := instructions_of(request, schema="text" in refused):
+        in_words = "text.format" in refused or "format" in mapping(settings.extra.get("text"))
+        if instructions := instructions_of(request, schema=in_words):
             body["instructions"] = instructions
         body |= given(
             temperature=settings.temperature,
@@ -99,7 +101,7 @@ class Responses:
         if choice is not None:
             named = choice not in ("auto", "none", "required")
             body["tool_choice"] = {"type": "function", "name": choice} if named else choice
-        if request.output is not None:
+        if request.output is not None and not in_words:
             strict = _strict.fits(request.output, _strict.OPENAI)
             body["text"] = {
                 "format": {
@@ -110,7 +112,7 @@ class Responses:
                 }
             }
         body |= {"store": False, "include": ["reasoning.encrypted_content"]}
-        return {**body, **settings.extra, "stream": True}
+        return {**with_extra(body, settings.extra, "text", "reasoning"), "stream": True}
 
     def _input(self, request: Request) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
@@ -202,8 +204,19 @@ class ResponsesReader:
             kind = "text" if event == "response.output_text.delta" else "refusal"
             self._parts.add(kind, delta, self._place(place, data.get("content_index")))
             return delta
-        if event == "response.function_call_arguments.delta":
+        if event in ("response.output_text.done", "response.refusal.done"):
+            kind = "text" if event == "response.output_text.done" else "refusal"
+            part = self._parts.add(kind, "", self._place(place, data.get("content_index")))
+            if not part.text:
+                # A server that does not send it in pieces.
+                part.pieces.append(text(data.get("text")) or text(data.get("refusal")))
+                return part.text
+        elif event == "response.function_call_arguments.delta":
             self._parts.call(index=place, mark=mark, piece=delta)
+        elif event == "response.function_call_arguments.done":
+            part = self._parts.call(index=place, mark=mark)
+            if not part.text.strip():
+                part.pieces.append(text(data.get("arguments")))
         elif event == "response.output_item.added":
             _begin_item(self._parts, mapping(data.get("item")), place)
         elif event == "response.output_item.done":
@@ -220,8 +233,8 @@ class ResponsesReader:
 
     def _response(self, event: str, response: Any) -> None:
         self._model = text(response.get("model")) or self._model
-        usage = response.get("usage")
-        if usage is not None:
+        usage = mapping(response.get("usage"))
+        if usage:
             self.usage = Usage(
                 input_tokens=count(usage, "input_tokens"),
                 output_tokens=count(usage, "output_tokens"),

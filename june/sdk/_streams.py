@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import zlib
 from codecs import BOM_UTF8, getincrementaldecoder
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
@@ -20,7 +20,7 @@ import attrs
 import trio
 
 from june.messages import Response, ToolCall, Usage
-from june.sdk._failures import broken
+from june.sdk._failures import Failed, Failure, broken
 from june.sdk._values import whole_characters
 
 if TYPE_CHECKING:
@@ -29,8 +29,14 @@ if TYPE_CHECKING:
 END_SECONDS = 1.0
 """How long a stream may go on after the answer's end before its connection is given up."""
 
+MOST_ANSWERED = 64 * 2**20
+"""How many bytes an answer that comes at once may have, and a line of one that does not in characters."""
+
 _END_BYTES = 65_536
 """How much of it is read meanwhile."""
+
+_UNREAD = frozenset({"br", "zstd", "compress"})
+"""Compressions that servers may use though nobody asks for them, and that would come again."""
 
 _TELLING = len("retry:")
 """How many characters tell what a body is."""
@@ -100,11 +106,13 @@ class _Body:
     def __init__(self, response: httpx.Response) -> None:
         import httpx
 
-        self._encoding = response.headers.get("content-encoding", "identity").strip().lower()
+        # What is none that anybody knows says nothing of what the body is.
+        self._encoding = response.headers.get("content-encoding", "").strip().lower()
+        self._is_compressed = self._encoding in ("gzip", "x-gzip", "deflate")
         try:
             # A hook of the user's client has read it, and so it is decompressed.
             _ = response.content
-            self._encoding = "identity"
+            self._is_compressed, self._encoding = False, ""
             self.source = response.aiter_bytes()
         except httpx.ResponseNotRead:
             self.source = response.aiter_raw()
@@ -122,7 +130,16 @@ class _Body:
             Failed: If it cannot be decompressed.
         """
         piece = await anext(self.source)
-        if self._encoding == "identity":
+        if self._encoding in _UNREAD:
+            raise Failed(
+                Failure(
+                    said=f"compressed its answer in a way that cannot be undone ({self._encoding!r}), and "
+                    "was asked not to",
+                    passes=False,
+                    status=200,
+                )
+            )
+        if not self._is_compressed:
             return piece
         try:
             return self._decompressor.decompress(piece)
@@ -153,9 +170,14 @@ async def _finish(source: AsyncIterator[bytes], seconds: float) -> None:
             pass
 
 
-async def fill(body: bytearray, source: AsyncIterator[bytes], most: int) -> None:
-    """Read a body on, to its end or until there are more than *most* bytes."""
-    while len(body) <= most:
+async def fill(
+    body: bytearray,
+    source: AsyncIterator[bytes],
+    most: int,
+    is_whole: Callable[[bytearray], bool] = lambda body: False,
+) -> None:
+    """Read a body on, to its end, or until there are more than *most* bytes or *is_whole* says that it is."""
+    while len(body) <= most and not is_whole(body):
         piece = await anext(source, None)
         if piece is None:
             break
@@ -195,12 +217,19 @@ class Events:
     def __init__(self) -> None:
         # It is UTF-8 whatever its content type says, and may begin with the mark for that.
         self._decoder = getincrementaldecoder("utf-8-sig")("replace")
-        self._line = ""
+        # The beginning of the line that has not ended yet, in pieces, and how long it is.
+        self._begun: list[str] = []
+        self._size = 0
         self._returned = False
         self._data: list[str] = []
 
     def feed(self, piece: bytes) -> list[str]:
-        """Take a piece, and give the data of the events that end in it; an event without data is none."""
+        """
+        Take a piece, and give the data of the events that end in it; an event without data is none.
+
+        Raises:
+            Failed: If a line is longer than any answer.
+        """
         text = self._decoder.decode(piece)
         if not text:
             return []
@@ -210,7 +239,14 @@ class Events:
         self._returned = text.endswith("\r")
         if "\r" in text:
             text = text.replace("\r\n", "\n").replace("\r", "\n")
-        *lines, self._line = (self._line + text).split("\n")
+        self._size += len(text)
+        if self._size > MOST_ANSWERED:
+            raise broken(f"sent an event of more than {MOST_ANSWERED:,} characters")
+        self._begun.append(text)
+        if "\n" not in text:
+            return []
+        *lines, last = "".join(self._begun).split("\n")
+        self._begun, self._size = [last], len(last)
         found = []
         for line in lines:
             if not line:
@@ -361,7 +397,7 @@ class Parts:
         # A name again, after arguments: of the same call if these go on, or of the next one.
         if name != part.name:
             return None
-        if part.object is None or not piece:
+        if part.object is None or not piece.strip():
             return part
         return part if part is marked and index in (None, part.index) and piece == part.text else None
 

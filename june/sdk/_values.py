@@ -13,7 +13,7 @@ def count(usage: Any, *path: str) -> int:
     """Read a number of tokens from what a provider tells of usage; 0 if it is not there."""
     for name in path:
         usage = usage.get(name) if isinstance(usage, Mapping) else None
-    return usage if isinstance(usage, int) and not isinstance(usage, bool) and usage > 0 else 0
+    return max(0, number(usage) or 0)
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
@@ -32,7 +32,11 @@ def text(value: Any) -> str:
 
 
 def number(value: Any) -> int | None:
-    """Give a whole number, or None."""
+    """Give a whole number, which some servers write as a text or with a point, or None."""
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 20:
+        return int(value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 

@@ -64,7 +64,8 @@ def local(
     Args:
         path: The file with the weights.
 
-        context: How many tokens a conversation may have, the prompt's and the answer's together.
+        context: How many tokens a conversation may have, the prompt's and the answer's together. llama.cpp
+            rounds it up to a multiple of 256, and gives no more than the model was trained with.
 
         parallel: How many requests are answered at once; others wait their turn.
 
@@ -180,6 +181,7 @@ class LocalModel:
 
         check_allowed(self, None)
         server = await self._serve()
+        complained = server.complained
         # What is asked here goes to no proxy. A client costs next to nothing, and one for all would have to
         # belong to a run.
         async with httpx.AsyncClient(trust_env=False, verify=False) as client:
@@ -198,7 +200,8 @@ class LocalModel:
             except ModelError as error:
                 said = str(error).replace(repr(model), repr(self), 1)
                 if server.ended:
-                    said = f"{self!r} broke off: its server has ended. {server.complaint()}".rstrip()
+                    why = server.complaint(complained)
+                    said = f"{self!r} broke off: its server has ended. {why}".rstrip()
                 raise ModelError(said, error.status, error.text) from error.__cause__
 
     async def _serve(self) -> _Server:
@@ -337,7 +340,7 @@ class _Server:
         self._address: str | None = None
         self._waiting = threading.Lock()
         self._ending = threading.Lock()
-        self._complaints: str | None = None
+        self._complaints: bytes | None = None
         # How many answers it is at, and whether it is to stop after them.
         self._answering = 0
         self._retired = False
@@ -432,19 +435,35 @@ class _Server:
             if last:
                 self.stop()
 
-    def complaint(self) -> str:
-        """Give what it has told of that went wrong, as a sentence, or nothing."""
+    @property
+    def complained(self) -> int:
+        """How many bytes it has written of what went wrong."""
+        try:
+            return os.fstat(self._stderr.fileno()).st_size
+        except ValueError:
+            # It was stopped meanwhile.
+            return len(self._complaints or b"")
+
+    def complaint(self, since: int = 0) -> str:
+        """
+        Give what it has told of that went wrong, as a sentence, or nothing.
+
+        Args:
+            since: What it had written before; that is not looked at.
+        """
         with self._ending:
-            said = self._read_complaints() if self._complaints is None else self._complaints
-        lines = [line.strip() for line in said.splitlines() if line.strip()]
+            written = self._read_complaints() if self._complaints is None else self._complaints
+        lines = [line.strip() for line in written[since:].decode("utf-8", "replace").splitlines()]
+        # What it tells of a request that it refuses is the answer to that one.
+        lines = [line for line in lines if line and "send_error: " not in line]
         # The first error has led to the others. Without one, the last line is a traceback's.
         errors = [line.partition(" E ")[2].strip() for line in lines if " E " in line]
         found = errors[0] if errors else lines[-1] if lines else ""
         return f"llama.cpp says: {found}" if found else ""
 
-    def _read_complaints(self) -> str:
+    def _read_complaints(self) -> bytes:
         self._stderr.seek(0)
-        return self._stderr.read().decode("utf-8", "replace")
+        return self._stderr.read()
 
     def leave(self, model: LocalModel, *, finish: bool = False) -> None:
         """
