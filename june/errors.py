@@ -59,6 +59,10 @@ class Record(Protocol):
     def usage(self) -> Any:
         """What the run's models have used."""
 
+    @property
+    def reused_usage(self) -> Any:
+        """What had been used for the results that were reused."""
+
 
 class JuneError(Exception):
     """The base of every error that June itself raises."""
@@ -161,6 +165,11 @@ class _Ended:
     def usage(self) -> Any:
         """The `june.Usage` of the run that ended."""
         return self._record.usage
+
+    @property
+    def reused_usage(self) -> Any:
+        """What had been spent on the results that the run that ended found saved."""
+        return self._record.reused_usage
 
 
 class RunCancelled(_Ended, JuneError):

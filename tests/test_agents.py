@@ -116,6 +116,13 @@ def test_a_failed_prompt_step_resumes_where_it_was():
     with pytest.raises(RunFailed) as failed:
         run(tour(model), inputs={"service": "web"})
     again = ScriptedModel(["- a"])
+    with pytest.raises(RunFailed) as once_more:
+        run(
+            tour(ScriptedModel([ModelError("no")])),
+            inputs={"service": "web"},
+            snapshot=failed.value.snapshot(),
+        )
+    assert failed.value.reused_usage == Usage() and once_more.value.reused_usage == Usage(requests=1)
     result = run(tour(again), inputs={"service": "web"}, snapshot=failed.value.snapshot())
     assert result.result == (1, "Deploy web")
     assert [one.messages[0].text for one in again.requests] == ["Write a checklist for:\nDeploy web"]

@@ -439,6 +439,21 @@ async def test_another_4xx_is_an_error_in_the_providers_words(api, status, body,
     assert call.notes == [("spent", FREE)]
 
 
+@pytest.mark.parametrize("status", [404, 405])
+@pytest.mark.parametrize(
+    ("api", "address"),
+    [
+        ("chat", "http://host:8000/chat/completions"),
+        ("responses", "http://host:8000/responses"),
+        ("messages", "http://host:8000/v1/messages"),
+    ],
+)
+async def test_a_server_that_has_no_such_function_is_named_with_it(api, address, status):
+    """Mostly, the address lacks its /v1."""
+    error, _, _ = await asked(api, refusal(status), base_url="http://host:8000/?key=secret-of-it")
+    assert str(error) == f"{LABELS[api]} answered {status}. It was asked at {address}."
+
+
 @each_api
 async def test_an_error_whose_body_breaks_off_is_judged_by_its_status(api):
     """The status says enough."""

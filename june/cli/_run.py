@@ -190,6 +190,8 @@ class _Asker:
             sys.stderr.flush()
             line = self._read_line(question)
             answer = line.strip().lower()
+            if not line:
+                sys.stderr.write("\n")
             if not line or answer in ("y", "yes", "n", "no"):
                 return answer in ("y", "yes")
 

@@ -498,6 +498,9 @@ class _Exchange:
                     body.clear()
         text = body.decode("utf-8-sig", "replace")
         failure = of_status(response.status_code, response.headers, text)
+        if failure.status in (404, 405) and not self._model.at_home:
+            asked = self._line.url(self._api.path).partition("?")[0]
+            return attrs.evolve(failure, said=f"{_sentence(failure.said)} It was asked at {asked}")
         if failure.status not in (401, 403):
             return failure
         if self._line.key_from is None:

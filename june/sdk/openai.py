@@ -43,10 +43,10 @@ def openai(
     """
     Make a model of OpenAI's, or of a server that speaks one of its APIs.
 
-    An attempt that fails in a way that may pass is made anew: 408, 409, 425, 429, 5xx, a connection that fails or
-    breaks off, an answer that is not whole, silence. The wait before it grows each time, and is at least what
-    the server asks for. If that is more than 5 minutes, if a quota is used up, and at any other status from
-    400, there is a `june.ModelError` with the provider's own words.
+    An attempt that fails in a way that may pass is made anew: 408, 409, 425, 429, 5xx, a connection that
+    fails or breaks off, an answer that is not whole, silence. The wait before it grows each time, and is
+    at least what the server asks for. If that is more than 5 minutes, if a quota is used up, and at any
+    other status from 400, there is a `june.ModelError` with the provider's own words.
 
     Args:
         name: The model's name, as the provider has it.
