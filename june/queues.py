@@ -100,13 +100,14 @@ class Queues:
         Returns:
             Whether it holds a slot now.
         """
-        if self._is_to_be_approved(one):
+        declaration = one.node.declaration
+        if declaration.approval is not None and self._is_to_be_approved(one):
             self.asking.append(one)
             return False
         if not self.free or (self.startable and self.startable[0][0] < one.order):
             heappush(self.startable, (one.order, one))
             return False
-        if one.node.declaration.limit is None:
+        if declaration.limit is None:
             self.free -= 1
             return True
         return self._take(one)
@@ -122,7 +123,8 @@ class Queues:
     def release(self, one: StepRun) -> None:
         """Give back the slot, and the limit, that *one* held."""
         self.free += 1
-        self.release_limit(one)
+        if one.node.declaration.limit is not None:
+            self.release_limit(one)
 
     def release_limit(self, one: StepRun) -> None:
         """Give back the limit that *one* held, if it names one."""
