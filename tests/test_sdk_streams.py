@@ -456,6 +456,18 @@ def test_a_response_may_come_without_pieces():
     assert response.text == "Hi." and called(response) == [("weather", '{"city": "Paris"}')]
 
 
+def test_the_end_of_a_part_without_a_place_says_nothing_twice():
+    """Servers leave out what counts the parts."""
+    item = {"type": "function_call", "id": "fc_1", "call_id": "call_a", "name": "weather", "arguments": "{}"}
+    events = [
+        {"type": "response.output_text.delta", "delta": "Hi."},
+        {"type": "response.output_item.added", "item": item},
+        {"type": "response.output_text.done", "text": "Hi."},
+        {"type": "response.completed", "response": {"status": "completed", "output": []}},
+    ]
+    assert read("responses", events).text == "Hi."
+
+
 def test_a_call_that_is_announced_and_does_not_come_is_no_answer():
     """An old way of calling functions, or a server that lost it."""
     with pytest.raises(Failed) as failed:

@@ -206,6 +206,8 @@ class ResponsesReader:
             return delta
         if event in ("response.output_text.done", "response.refusal.done"):
             kind = "text" if event == "response.output_text.done" else "refusal"
+            if place is None and self._parts.joined(kind):
+                return ""
             part = self._parts.add(kind, "", self._place(place, data.get("content_index")))
             if not part.text:
                 # A server that does not send it in pieces.
