@@ -292,6 +292,26 @@ class Families:
                 if goes_on and not family.members and chained.members is not None:
                     settling.append(chained)
 
+    def _end_members(self, family: Family, source: TraceNode) -> None:
+        """End the instances of a family that ends as a whole, of which none has begun."""
+        host = self._host
+        over = self._item_source(family)
+        while isinstance(over, Family):
+            over = self._item_source(over)
+        members = family.members or ()
+        if over is not None:
+            # Whether the step with the items was done by then depends on the schedule.
+            family.members = None
+        for one in members:
+            if over is not None:
+                del host.by_id[one.id]
+            elif one.status != "queued":
+                continue
+            elif family.status == "skipped":
+                host.skip(one, cast(str, family.why))
+            else:
+                host.block(one, source)
+
     def end(self, family: Family, status: Status, source: TraceNode) -> None:
         """A family ends without running, and so do those chained to it that nothing holds back."""
         host = self._host
@@ -306,13 +326,7 @@ class Families:
             if family is not source:
                 family.why = f"{source.id!r} was skipped" if status == "skipped" else blocked_by(source)
             host.tell("status", family)
-            for one in family.members or ():
-                if one.status != "queued":
-                    continue
-                if status == "skipped":
-                    host.skip(one, cast(str, family.why))
-                else:
-                    host.block(one, source)
+            self._end_members(family, source)
             host.settled(family)
             host.release_waiters(family)
             for chained in self._chained(family):

@@ -9,7 +9,7 @@ import trio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from june import GraphError, InputError, RunFailed, run, run_async, step
+from june import GraphError, InputError, RunFailed, Update, run, run_async, step
 from june.fanout import encoded
 
 
@@ -320,3 +320,48 @@ def test_a_chained_step_that_also_takes_what_failed_is_blocked_whole():
         run(third, inputs={"numbers": [1]}, on_error="continue")
     assert statuses(caught.value) == {"first[1]": "failed", "second[1]": "blocked", "third[1]": "blocked"}
     assert caught.value.trace.node("third").status == "blocked"
+
+
+@pytest.mark.parametrize("first", ["items", "skip"])
+def test_a_step_that_is_skipped_as_a_whole_shows_no_items(first: str):
+    """Whether its items were known before is a matter of pace, and must not be seen."""
+    known, skipped = trio.Event(), trio.Event()
+
+    @step(id="numbers")
+    async def numbers() -> list[int]:
+        if first == "skip":
+            await skipped.wait()
+        return [1, 2]
+
+    @step(id="pace")
+    async def pace() -> int:
+        if first == "items":
+            await known.wait()
+        return 1
+
+    @step(id="gate", when=lambda pace: False)
+    def gate(pace: int) -> int:
+        return pace
+
+    @step(id="work", each={"number": numbers})
+    def work(number: int, gate: int) -> int:
+        return number
+
+    @step(id="more", each={"work": work})
+    def more(work: int) -> int:
+        return work
+
+    def watch(update: Update) -> None:
+        if (update.node.id, update.node.status) == ("numbers", "done"):
+            known.set()
+        elif (update.node.id, update.node.status) == ("gate", "skipped"):
+            skipped.set()
+
+    result = run([more, numbers], on_update=watch)
+    assert statuses(result) == {
+        "numbers": "done",
+        "pace": "done",
+        "gate": "skipped",
+        "work": "skipped",
+        "more": "skipped",
+    }
