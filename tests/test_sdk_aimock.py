@@ -114,7 +114,7 @@ def test_it_calls_tools(address: str, api: str) -> None:
         ("ratelimit", "gave no answer in 2 attempts; at the last one it answered 429 (rate_limit_error"),
         (
             "malformed",
-            "gave no answer in 2 attempts; at the last one it answered with application/json in place",
+            "gave no answer in 2 attempts; at the last one it answered with application/json (28 bytes) in place",
         ),
     ],
 )
