@@ -298,16 +298,15 @@ class Families:
         over = self._item_source(family)
         while isinstance(over, Family):
             over = self._item_source(over)
-        members = family.members or ()
         if over is not None:
             # Whether the step with the items was done by then depends on the schedule.
-            family.members = None
-        for one in members:
-            if over is not None:
+            for one in family.members or ():
                 del host.by_id[one.id]
-            elif one.status != "queued":
+            family.members = None
+        for one in family.members or ():
+            if one.status != "queued":
                 continue
-            elif family.status == "skipped":
+            if family.status == "skipped":
                 host.skip(one, cast(str, family.why))
             else:
                 host.block(one, source)

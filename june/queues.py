@@ -58,13 +58,10 @@ class Queues:
 
     def add_startable(self, one: StepRun) -> None:
         """Add a step that must run and has all it takes."""
-        if self._is_to_be_approved(one):
+        if one.node.declaration.approval is not None and one not in self.approved:
             self.asking.append(one)
         else:
             heappush(self.startable, (one.order, one))
-
-    def _is_to_be_approved(self, one: StepRun) -> bool:
-        return one.node.declaration.approval is not None and one not in self.approved
 
     def pop(self) -> StepRun | None:
         """
@@ -101,7 +98,7 @@ class Queues:
             Whether it holds a slot now.
         """
         declaration = one.node.declaration
-        if declaration.approval is not None and self._is_to_be_approved(one):
+        if declaration.approval is not None and one not in self.approved:
             self.asking.append(one)
             return False
         if not self.free or (self.startable and self.startable[0][0] < one.order):

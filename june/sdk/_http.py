@@ -452,23 +452,15 @@ class _Exchange:
         Raises:
             Failed: If it is none.
         """
-        import httpx
-
         body = bytearray(start)
+        data = None
         if is_json(start):
             most = MOST_ANSWERED
-            try:
-                await fill(body, source, most, _is_object)
-            except (httpx.HTTPError, Failed):
-                # All of it may have come before.
-                if not _is_object(body):
-                    raise
+            data = await _read_object(body, source)
         else:
             most = _MOST_REFUSED
             with trio.move_on_after(_REFUSED_SECONDS):
                 await fill(body, source, most)
-        text = body.decode("utf-8-sig", "replace")
-        data = _object(text) if len(body) <= most else None
         if data is not None:
             if failure := in_event(data):
                 raise Failed(failure)
@@ -479,7 +471,8 @@ class _Exchange:
                     self._call.text(answer)
                 return
         size = f"{len(body):,} bytes" if len(body) <= most else f"more than {most:,} bytes"
-        shown = self._line.hide(" ".join(text[: 2 * _MOST_REFUSED].split())) or "nothing"
+        text = body[: 2 * _MOST_REFUSED].decode("utf-8-sig", "replace")
+        shown = self._line.hide(" ".join(text.split())) or "nothing"
         raise broken(
             f"answered with {media_type or 'no content type'} ({size}) in place of a stream of events: "
             f"{shortened(shown, QUOTED)}"
@@ -555,9 +548,22 @@ def _object(text: str) -> dict[str, Any] | None:
     return value if isinstance(value, dict) else None
 
 
-def _is_object(body: bytearray) -> bool:
-    """Whether a body is a whole JSON object already."""
-    return body.rstrip().endswith(b"}") and _object(body.decode("utf-8-sig", "replace")) is not None
+async def _read_object(body: bytearray, source: AsyncIterator[bytes]) -> dict[str, Any] | None:
+    """
+    Read a body on until it is a whole JSON object, whatever may become of its connection afterwards.
+
+    Returns:
+        The object, or None if the body ends before, or is longer than any answer.
+    """
+    piece: bytes | None = bytes(body)
+    while piece is not None and len(body) <= MOST_ANSWERED:
+        if piece.rstrip().endswith(b"}"):
+            data = _object(body.decode("utf-8-sig", "replace"))
+            if data is not None:
+                return data
+        piece = await anext(source, None)
+        body += piece or b""
+    return None
 
 
 def _written_at(body: Mapping[str, Any], name: str) -> str | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import zlib
 from codecs import BOM_UTF8, getincrementaldecoder
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
@@ -34,6 +34,8 @@ MOST_ANSWERED = 64 * 2**20
 
 _END_BYTES = 65_536
 """How much of it is read meanwhile."""
+
+_READ = frozenset({"gzip", "x-gzip", "deflate"})
 
 _UNREAD = frozenset({"br", "zstd", "compress"})
 """Compressions that servers may use though nobody asks for them, and that would come again."""
@@ -106,13 +108,11 @@ class _Body:
     def __init__(self, response: httpx.Response) -> None:
         import httpx
 
-        # What is none that anybody knows says nothing of what the body is.
         self._encoding = response.headers.get("content-encoding", "").strip().lower()
-        self._is_compressed = self._encoding in ("gzip", "x-gzip", "deflate")
         try:
             # A hook of the user's client has read it, and so it is decompressed.
             _ = response.content
-            self._is_compressed, self._encoding = False, ""
+            self._encoding = ""
             self.source = response.aiter_bytes()
         except httpx.ResponseNotRead:
             self.source = response.aiter_raw()
@@ -139,7 +139,8 @@ class _Body:
                     status=200,
                 )
             )
-        if not self._is_compressed:
+        if self._encoding not in _READ:
+            # What is none that anybody knows says nothing of what the body is.
             return piece
         try:
             return self._decompressor.decompress(piece)
@@ -170,14 +171,9 @@ async def _finish(source: AsyncIterator[bytes], seconds: float) -> None:
             pass
 
 
-async def fill(
-    body: bytearray,
-    source: AsyncIterator[bytes],
-    most: int,
-    is_whole: Callable[[bytearray], bool] = lambda body: False,
-) -> None:
-    """Read a body on, to its end, or until there are more than *most* bytes or *is_whole* says that it is."""
-    while len(body) <= most and not is_whole(body):
+async def fill(body: bytearray, source: AsyncIterator[bytes], most: int) -> None:
+    """Read a body on, to its end or until there are more than *most* bytes."""
+    while len(body) <= most:
         piece = await anext(source, None)
         if piece is None:
             break
