@@ -120,32 +120,29 @@ def _in_its_process(name: str, seconds: float, sizes: Sizes) -> Figure:
     return Figure(*probe(name, sizes.requests, min(sizes.rounds, 5), seconds))
 
 
-_PYDANTIC_AI = [
-    Row(
-        name="prompt/pydantic-ai",
-        what="Pydantic AI: Agent.run with its OpenAI chat model, from 32 tasks, whole answers",
-        unit="times",
-        measure=partial(_in_its_process, "pydantic-ai-prompts", 0.0),
-    ),
-    Row(
-        name="prompt-later/pydantic-ai",
-        what="Pydantic AI: the same",
-        unit="times",
-        measure=partial(_in_its_process, "pydantic-ai-prompts", LATER),
-    ),
-]
+def _rows(peer: str, what: str) -> list[Row]:
+    """Give the rows of a peer: answers that come at once, and later."""
+    name, probed = what.partition(":")[0], f"{peer}-prompts"
+    return [
+        Row(
+            name=f"prompt/{peer}",
+            what=what,
+            unit="times",
+            measure=partial(_in_its_process, probed, 0.0),
+        ),
+        Row(
+            name=f"prompt-later/{peer}",
+            what=f"{name}: the same",
+            unit="times",
+            measure=partial(_in_its_process, probed, LATER),
+        ),
+    ]
 
-_LANGGRAPH = [
-    Row(
-        name="prompt/langgraph",
-        what="LangGraph: a task of an entrypoint awaits ChatOpenAI.ainvoke, 32 at once, whole answers",
-        unit="times",
-        measure=partial(_in_its_process, "langgraph-prompts", 0.0),
-    ),
-    Row(
-        name="prompt-later/langgraph",
-        what="LangGraph: the same",
-        unit="times",
-        measure=partial(_in_its_process, "langgraph-prompts", LATER),
-    ),
-]
+
+_PYDANTIC_AI = _rows(
+    "pydantic-ai", "Pydantic AI: Agent.run with its OpenAI chat model, from 32 tasks, whole answers"
+)
+
+_LANGGRAPH = _rows(
+    "langgraph", "LangGraph: a task of an entrypoint awaits ChatOpenAI.ainvoke, 32 at once, whole answers"
+)

@@ -109,7 +109,7 @@ class Recipe:
     @property
     def records(self) -> dict[str, str]:
         """All pieces that count, by label."""
-        return {label: piece for row in self.rows.values() for label, piece in row.items()}
+        return joined(self.rows.values())
 
     def rendered(
         self,
@@ -194,6 +194,11 @@ def rows_of(parts: Mapping[str, Any]) -> list[str]:
     """Give the digests under which a snapshot's code table has the pieces of an entry's parts."""
     found = [parts.get(name) for name in ("code", "settings", "tools")]
     return [one for one in found if isinstance(one, str)]
+
+
+def joined(rows: Iterable[Mapping[str, str]]) -> dict[str, str]:
+    """Put rows of a code table together: all their pieces, by label."""
+    return {label: piece for row in rows for label, piece in row.items()}
 
 
 def key_contribution(key: str) -> bytes:

@@ -20,7 +20,7 @@ from june._locks import FileLock, is_locked
 from june.entries import AnyEntry, Entry, Finished, plain, read_entry
 from june.errors import SnapshotError
 from june.graphs import Graph
-from june.keys import SCHEME, Recipe, why_changed
+from june.keys import SCHEME, Recipe, joined, why_changed
 
 __all__ = ["Snapshot", "SnapshotDiff"]
 
@@ -503,6 +503,5 @@ def why_missed(base: Snapshot, id: str, recipe: Recipe, inputs: bytes) -> str:
     if isinstance(entry, Finished):
         records = entry.recipe.records
     else:
-        rows = [data.code[row] for row in entry.rows() if row in data.code]
-        records = {label: piece for row in rows for label, piece in row.items()}
+        records = joined(data.code[row] for row in entry.rows() if row in data.code)
     return why_changed(entry.parts_dict(), records or None, recipe, inputs)

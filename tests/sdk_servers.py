@@ -12,6 +12,7 @@ import attrs
 import httpx
 import trio
 
+from june import ModelError
 from june.messages import Message, Request, ToolSpec, Usage
 from june.models import Model
 from june.sdk.anthropic import anthropic
@@ -363,3 +364,14 @@ def _block_delta(index: int | None, delta: dict[str, Any]) -> dict[str, Any]:
 def answered(api: str, text: str = "Hello there.", **fields: Any) -> httpx.Response:
     """Make an ordinary answer."""
     return streamed(*events_of(api, text, **fields))
+
+
+async def asked(api: str, *answers: Any, **options: Any) -> tuple[Any, Call, Server]:
+    """Ask a model whose server answers as scripted; what it raises is what comes back."""
+    server = Server(*answers)
+    call = Call(server.client)
+    try:
+        response = await model_of(api, **options).respond(request_of(call=call))
+    except ModelError as error:
+        response = error
+    return response, call, server

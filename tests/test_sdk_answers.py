@@ -33,6 +33,7 @@ from tests.sdk_servers import (
     Server,
     Stream,
     answered,
+    asked,
     chunk,
     events_of,
     model_of,
@@ -46,17 +47,6 @@ each_api = pytest.mark.parametrize("api", APIS)
 
 PARIS = Called("call_a", "weather", '{"city": "Paris"}')
 ROME = Called("call_b", "weather", '{"city": "Rome"}')
-
-
-async def asked(api: str, *answers: Any, **options: Any) -> tuple[Any, Call, Server]:
-    """Ask a model whose server answers as scripted; what it raises is what comes back."""
-    server = Server(*answers)
-    call = Call(server.client)
-    try:
-        response = await model_of(api, **options).respond(request_of(call=call))
-    except ModelError as error:
-        response = error
-    return response, call, server
 
 
 def why(call: Call) -> str:

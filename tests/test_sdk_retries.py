@@ -28,6 +28,7 @@ from tests.sdk_servers import (
     Server,
     Stream,
     answered,
+    asked,
     chunk,
     events_of,
     model_of,
@@ -38,17 +39,6 @@ from tests.sdk_servers import (
 )
 
 each_api = pytest.mark.parametrize("api", APIS)
-
-
-async def asked(api: str, *answers: Any, **options: Any) -> tuple[Any, Call, Server]:
-    """Ask a model whose server answers as scripted; what it raises is what comes back."""
-    server = Server(*answers)
-    call = Call(server.client)
-    try:
-        response = await model_of(api, **options).respond(request_of(call=call))
-    except ModelError as error:
-        response = error
-    return response, call, server
 
 
 @each_api
